@@ -1,0 +1,269 @@
+"""Every table of the lake: its columns, types, units, meaning and key.
+
+This is the one home of these facts. Delta creation, asset specs, docs/tables.md, DuckDB views and the checks of
+frames before a write are all derived from it. A column name means the same thing in every table that has it, so it
+is described once, in COLUMNS; a table lists names.
+
+Delta has no unsigned types, so 64-bit hashes are signed. Times are UTC with microseconds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+TIME = pl.Datetime("us", "UTC")
+TALLY = pl.List(pl.Struct({"name": pl.String, "count": pl.Int64}))
+ROBOTS_STATE = pl.List(
+    pl.Struct({"origin": pl.String, "robots_id": pl.Int64, "state": pl.String, "expires_at": TIME})
+)
+
+Kind = Literal["log", "state", "ledger", "control"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its Polars type, its unit ("" for none) and what it means."""
+
+    name: str
+    dtype: pl.DataType
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: what kind it is, what one row is, and the columns that identify a row."""
+
+    name: str
+    kind: Kind
+    key: tuple[str, ...]
+    partitioned_by: tuple[str, ...]
+    sorted_by: tuple[str, ...]
+    one_row_is: str
+    column_names: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's columns in order."""
+        return tuple(COLUMNS[name] for name in self.column_names)
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The full declared schema: every write carries exactly this."""
+        return pl.Schema([(column.name, column.dtype) for column in self.columns])
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of this table without rows."""
+        return pl.DataFrame(schema=self.schema)
+
+    def frame(self, rows: Sequence[dict[str, object]] | pl.DataFrame) -> pl.DataFrame:
+        """Give rows the declared columns, order and types; absent columns become null, unknown ones are refused."""
+        given = rows if isinstance(rows, pl.DataFrame) else pl.DataFrame(rows, schema=self._given_schema(rows))
+        unknown = [name for name in given.columns if name not in self.schema]
+        if unknown:
+            raise ValueError(f"{self.name} has the columns {list(self.schema)}, but the rows also bring {unknown}")
+        absent = [pl.lit(None).alias(name) for name in self.schema if name not in given.columns]
+        return given.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in self.schema.items())
+
+    def _given_schema(self, rows: Sequence[dict[str, object]]) -> dict[str, pl.DataType]:
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: self.schema[name] if name in self.schema else pl.Object() for name in names}
+
+
+def _columns(*columns: tuple[str, pl.DataType | type[pl.DataType], str, str]) -> dict[str, Column]:
+    return {name: Column(name, dtype() if isinstance(dtype, type) else dtype, unit, text)
+            for name, dtype, unit, text in columns}  # fmt: skip
+
+
+COLUMNS = _columns(
+    # Where a row belongs.
+    ("bucket", pl.Int16, "", "host bucket: hash64(site) mod the lake's bucket count"),
+    ("round", pl.Int64, "", "the round that wrote the row; the row exists once that round stands in `rounds`"),
+    ("layer", pl.String, "", "`base`: snapshot written by a fold; `tail`: rows changed since, newest round wins"),
+    ("month", pl.String, "", "UTC month of the fetch, YYYY-MM; the unit of retention"),
+    ("source_bucket", pl.Int16, "", "bucket whose round found the link"),
+    ("target_bucket", pl.Int16, "", "bucket the URL belongs to; its owner admits the link"),
+    ("worker", pl.String, "", "who ran the round: host name, process id and a random suffix"),
+    # URLs.
+    ("url", pl.String, "", "canonical URL"),
+    ("url_hash", pl.Int64, "", "hash64 of the canonical URL"),
+    ("host", pl.String, "", "host name of the URL, without port; the unit of politeness"),
+    ("site", pl.String, "", "registrable domain of the host (public suffix list, private section on)"),
+    ("origin", pl.String, "", "scheme, host and port; the scope of one robots.txt"),
+    ("source_url", pl.String, "", "canonical URL of the page that held the link; null for a seed"),
+    ("source_hash", pl.Int64, "", "hash64 of source_url"),
+    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a sitemap file), listed (in one); "
+                            "in `orders` what is asked: seed, policy, pause, resume"),  # fmt: skip
+    ("nofollow", pl.Boolean, "", "the link or its page said nofollow"),
+    ("depth", pl.Int16, "links", "links between the seed and this URL; redirects do not count"),
+    ("hops", pl.Int16, "redirects", "redirects in a row that led here"),
+    ("tag", pl.String, "", "name of the seed list that led here"),
+    ("lastmod_at", TIME, "UTC", "what the sitemap says of the last change; a hint, not a fact"),
+    # Requests.
+    ("request_id", pl.Int64, "", "hash64 of worker, start and URL; identifies one request"),
+    ("cause", pl.String, "", "why it was sent: page, sitemap, robots"),
+    ("started_at", TIME, "UTC", "when the request, or the round, started"),
+    ("ended_at", TIME, "UTC", "when the last byte was read or it was given up; end of the round's fetching"),
+    ("first_byte_s", pl.Float64, "s", "from the start to the first byte of the answer"),
+    ("address", pl.String, "", "IP address that was connected to"),
+    ("status", pl.String, "", "frontier state of the URL: see docs/words.md"),
+    ("http_status", pl.Int16, "", "status code of the answer; null if there was none"),
+    ("outcome", pl.String, "", "what the fetch came to: see the outcome table in docs/architecture.md"),
+    ("reason", pl.String, "", "why, in words, where the outcome alone does not say it"),
+    ("content_type", pl.String, "", "media type as answered"),
+    ("wire_bytes", pl.Int64, "bytes", "body bytes received, before content decoding"),
+    ("body_bytes", pl.Int64, "bytes", "body size after content decoding"),
+    ("etag", pl.String, "", "validator of the answer, sent back as If-None-Match"),
+    ("last_modified", pl.String, "", "validator of the answer, sent back as If-Modified-Since"),
+    ("retry_after_s", pl.Float64, "s", "wait the host asked for, in seconds from the end of the request"),
+    ("location", pl.String, "", "canonical target of a redirect"),
+    ("gap_s", pl.Float64, "s", "wait promised to the host after this request, from its end to the next start"),
+    ("robots_id", pl.Int64, "", "the robots.txt answer in force"),
+    ("policy_id", pl.String, "", "digest of the policy in force"),
+    # Stored pages.
+    ("fetched_at", TIME, "UTC", "when the (last) fetch ended"),
+    ("charset", pl.String, "", "encoding the body was read with, by its standard name"),
+    ("title", pl.String, "", "title of the page"),
+    ("lang", pl.String, "", "language the page declares"),
+    ("text", pl.String, "", "visible text, white space folded, a line per block"),
+    ("text_hash", pl.Int64, "", "hash64 of the text: what content-seen and change detection compare"),
+    ("body_hash", pl.Int64, "", "hash64 of the decoded body"),
+    ("body", pl.Binary, "", "decoded body, zstd; in `robots` the plain file"),
+    ("link_count", pl.Int32, "links", "links found in the page"),
+    ("word_count", pl.Int32, "words", "words of the text"),
+    ("canonical_url", pl.String, "", "canonical URL the page declares for itself"),
+    ("noindex", pl.Boolean, "", "the page asks not to be indexed; body and text are then not kept"),
+    # Orders.
+    ("order", pl.Int64, "", "number of the commit that gave the order; larger is later"),
+    ("ordered_at", TIME, "UTC", "when a person gave the order"),
+    ("ordered_by", pl.String, "", "who gave it"),
+    ("policy_toml", pl.String, "", "the whole policy, so that a past round can be explained"),
+    # robots.txt.
+    ("expires_at", TIME, "UTC", "until when the answer may be used"),
+    ("state", pl.String, "", "what the answer means: rules, allow_all, disallow_all"),
+    # Frontier.
+    ("band", pl.Int8, "", "priority class, 1 is most urgent"),
+    ("score", pl.Float32, "", "priority within 0 and 1, from which the band is cut"),
+    ("found_at", TIME, "UTC", "when the URL was admitted"),
+    ("due_at", TIME, "UTC", "when the URL may next be selected; null: never by itself"),
+    ("attempts", pl.Int16, "fetches", "failed fetches in a row"),
+    # Hosts.
+    ("seeded", pl.Boolean, "", "a seed named a URL of this host"),
+    ("paused", pl.Boolean, "", "a person asked for no requests to this host"),
+    ("next_allowed_at", TIME, "UTC", "when the host may next be asked; the promise, carried between rounds"),
+    ("crawl_delay_s", pl.Float64, "s", "Crawl-delay of its robots.txt for our agent"),
+    ("download_s", pl.Float64, "s", "duration of the last request"),
+    ("backoff_s", pl.Float64, "s", "extra wait after trouble; doubles with it, halves with calm"),
+    ("calm_count", pl.Int16, "answers", "answers without trouble since the back-off last moved"),
+    ("failures", pl.Int16, "requests", "requests in a row that counted against the host"),
+    ("robots", ROBOTS_STATE, "", "per origin: the robots.txt answer in force and when it expires"),
+    ("known_count", pl.Int64, "URLs", "frontier rows, of the host or in the bucket"),
+    ("fetched_count", pl.Int64, "URLs", "pages asked for in all"),
+    ("day", pl.Date, "UTC", "the day that day_count counts"),
+    ("day_count", pl.Int64, "requests", "pages asked for on that day"),
+    ("addresses", pl.List(pl.String), "", "addresses the host was last reached at"),
+    # Change frequency.
+    ("visit_count", pl.Int32, "fetches", "fetches that told whether the page had changed"),
+    ("change_count", pl.Int32, "fetches", "of these, how many found another text"),
+    ("gamma_a", pl.Float64, "", "shape of the Gamma posterior of the change rate"),
+    ("gamma_b", pl.Float64, "days", "rate parameter of the Gamma posterior of the change rate"),
+    ("changed_at", TIME, "UTC", "when a fetch last found another text"),
+    ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
+    # Rounds and leases.
+    ("epoch", pl.Int64, "", "how often the bucket's lease has been taken; fences late writers"),
+    ("deadline_at", TIME, "UTC", "until when the lease is held unless renewed"),
+    ("released", pl.Boolean, "", "the holder gave the lease back in order"),
+    ("mode", pl.String, "", "what the round was asked to do: due, recrawl"),
+    ("seed", pl.Int64, "", "seed of the round's draws, so that a selection can be repeated"),
+    ("selected_count", pl.Int64, "URLs", "URLs on the fetch list; equals the sum of `outcomes`"),
+    ("outcomes", TALLY, "", "selected URLs by outcome"),
+    ("refused", TALLY, "", "links not admitted, by reason"),
+    ("left_out", TALLY, "", "due URLs not selected, by reason"),
+    ("request_count", pl.Int64, "requests", "requests sent, whatever their cause"),
+    ("page_count", pl.Int64, "pages", "pages stored"),
+    ("links_read_count", pl.Int64, "links", "links read from the log: admitted plus refused"),
+    ("admitted_count", pl.Int64, "URLs", "links that became frontier rows"),
+    ("links_to", pl.List(pl.Int32), "links", "links this round wrote, by target bucket"),
+    ("links_seen", pl.List(pl.Int64), "", "per source bucket, the last round whose links were admitted here"),
+    ("orders_seen", pl.Int64, "", "the last order applied here"),
+    ("due_count", pl.Int64, "URLs", "due at the end of the round"),
+    ("next_due_at", TIME, "UTC", "when the next URL of the bucket falls due"),
+    ("catch_up_s", pl.Float64, "s", "reading state and admitting links"),
+    ("select_s", pl.Float64, "s", "choosing the fetch list"),
+    ("fetch_s", pl.Float64, "s", "asking hosts"),
+    ("write_s", pl.Float64, "s", "writing logs and state, up to the commit"),
+    ("note", pl.String, "", "the round in words when nothing was fetched: nothing due, hosts waiting"),
+)  # fmt: skip
+
+LINKS = Table(
+    "links", "log", ("round", "url_hash", "source_hash", "kind"), (), ("target_bucket", "host"),
+    "a URL addressed to the bucket that owns its site",
+    ("target_bucket", "source_bucket", "round", "url", "url_hash", "host", "source_url", "source_hash", "kind",
+     "nofollow", "depth", "hops", "tag", "lastmod_at"),
+)  # fmt: skip
+FETCHES = Table(
+    "fetches", "log", ("request_id",), ("bucket",), ("host", "started_at"),
+    "one request, whatever its cause",
+    ("bucket", "round", "request_id", "host", "origin", "url", "url_hash", "cause", "started_at", "ended_at",
+     "first_byte_s", "address", "http_status", "outcome", "reason", "content_type", "wire_bytes", "body_bytes",
+     "etag", "last_modified", "retry_after_s", "location", "gap_s", "robots_id", "policy_id", "worker"),
+)  # fmt: skip
+PAGES = Table(
+    "pages", "log", ("url_hash", "round"), ("bucket", "month"), ("host", "url"),
+    "one stored page",
+    ("bucket", "month", "round", "url", "url_hash", "host", "fetched_at", "content_type", "charset", "title", "lang",
+     "text", "word_count", "text_hash", "body_hash", "body_bytes", "body", "link_count", "canonical_url", "noindex",
+     "nofollow", "tag"),
+)  # fmt: skip
+ORDERS = Table(
+    "orders", "log", ("order", "url", "kind"), (), (),
+    "what a person asked",
+    ("order", "ordered_at", "ordered_by", "kind", "url", "host", "tag", "policy_id", "policy_toml"),
+)  # fmt: skip
+ROBOTS = Table(
+    "robots", "log", ("robots_id",), ("bucket",), ("origin",),
+    "one robots.txt answer, kept so that every verdict can be judged again",
+    ("bucket", "round", "robots_id", "host", "origin", "fetched_at", "expires_at", "http_status", "state", "reason",
+     "body"),
+)  # fmt: skip
+FRONTIER = Table(
+    "frontier", "state", ("url_hash",), ("bucket", "layer"), ("host", "url"),
+    "one known URL",
+    ("bucket", "layer", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band", "score", "depth",
+     "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts"),
+)  # fmt: skip
+HOSTS = Table(
+    "hosts", "state", ("host",), ("bucket", "layer"), ("host",),
+    "one host",
+    ("bucket", "layer", "round", "host", "site", "seeded", "paused", "next_allowed_at", "crawl_delay_s",
+     "download_s", "backoff_s", "calm_count", "failures", "robots", "known_count", "fetched_count", "day",
+     "day_count", "addresses", "found_at"),
+)  # fmt: skip
+CHANGE_FREQUENCY = Table(
+    "change_frequency", "state", ("url_hash",), ("bucket", "layer"), ("host", "url_hash"),
+    "one fetched URL",
+    ("bucket", "layer", "round", "url_hash", "host", "visit_count", "change_count", "gamma_a", "gamma_b",
+     "fetched_at", "changed_at", "text_hash", "interval_s", "etag", "last_modified"),
+)  # fmt: skip
+ROUNDS = Table(
+    "rounds", "ledger", ("bucket", "round"), ("bucket",), ("round",),
+    "one round of one bucket; writing it is the round's commit",
+    ("bucket", "round", "epoch", "worker", "policy_id", "mode", "seed", "started_at", "ended_at", "selected_count",
+     "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
+     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "due_count", "next_due_at", "catch_up_s",
+     "select_s", "fetch_s", "write_s", "note"),
+)  # fmt: skip
+LEASES = Table(
+    "leases", "control", ("bucket",), (), ("bucket",),
+    "the right to one bucket",
+    ("bucket", "epoch", "worker", "deadline_at", "released"),
+)  # fmt: skip
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        LINKS, FETCHES, PAGES, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, ROUNDS, LEASES,
+    )
+}  # fmt: skip
