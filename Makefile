@@ -20,4 +20,4 @@ $(STAMP): requirements.lock pyproject.toml
 
 lock:  ## pin every dependency with its hashes
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --group dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-strip-extras --group dev pyproject.toml -o requirements.lock
