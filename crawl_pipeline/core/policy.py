@@ -1,0 +1,306 @@
+"""Every number and name a person may tune: its default, its unit and its reason, in one place.
+
+A policy is text in, frozen values out: `load` reads TOML and refuses what it does not know, `render` writes the TOML
+with every default commented. It never reads a file, the environment or a clock. The agent's name and contact page
+have no default: a crawl that will not say who it is does not start.
+"""
+
+import ipaddress
+import tomllib
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+import xxhash
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Count = Annotated[int, Field(ge=0)]
+Patterns = list[str]
+
+
+class PolicyError(ValueError):
+    """The policy cannot be used; the message says which key, what was expected, what was found."""
+
+
+class Section(BaseModel):
+    """What all sections share: unknown keys and wrong types are refused, values never change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def key(default: Any, says: str, **limits: Any) -> Any:
+    """Declare one key: its default (... for none), and what it means, unit first."""
+    return Field(default, description=says, **limits)
+
+
+class Agent(Section):
+    """Who we say we are."""
+
+    name: str = key(..., "product token that robots.txt groups are matched with (RFC 9309 2.2.1): letters, - and _",
+                    pattern=r"^[A-Za-z_-]+$")  # fmt: skip
+    contact: str = key(..., "page (http, https) or mailto: address where a site owner reaches you; sent with every request",
+                       pattern=r"^(https?://[^\s/]+\S*|mailto:\S+@\S+)$")  # fmt: skip
+    version: str = key("1.0", "sent after the name", pattern=r"^[A-Za-z0-9._-]+$")
+
+    @property
+    def header(self) -> str:
+        """The User-Agent sent with every request."""
+        return f"{self.name}/{self.version} (+{self.contact})"
+
+
+class Round(Section):
+    """How long a round is and how much it may hold."""
+
+    seconds: PositiveFloat = key(25.0, "s; fetching time of one round; its commit is the checkpoint")
+    lease_s: PositiveFloat = key(120.0, "s; a bucket's lease, renewed by each round; outlasts a round and its commit")
+    urls: PositiveInt = key(20_000, "URLs on one fetch list at most: bounds memory")
+    body_mb: PositiveFloat = key(256.0, "MB of decoded bodies a round may hold before it is cut: bounds memory")
+    hosts: PositiveInt = key(1_000, "hosts asked at the same time")
+
+
+class Bands(Section):
+    """Priority classes: the share of draws each band gets while all have URLs waiting."""
+
+    weights: list[PositiveFloat] = key(
+        [16.0, 8.0, 4.0, 2.0, 1.0], "weight of band 1, 2, ...: low bands are served in proportion, never starved",
+        min_length=1, max_length=100)  # fmt: skip
+    depth_share: float = key(0.7, "share of the score kept per link of distance from a seed", gt=0, le=1)
+
+
+class Politeness(Section):
+    """What every host is promised: one request at a time, and a gap from its end to the next start."""
+
+    delay_s: PositiveFloat = key(2.0, "s; gap after each request, whatever else is said")
+    download_factor: float = key(5.0, "times the last request's duration is waited too: slow hosts are asked less", ge=0)
+    download_gap_cap_s: PositiveFloat = key(30.0, "s; most that download_factor may ask for")
+    crawl_delay_cap_s: PositiveFloat = key(60.0, "s; a host whose Crawl-delay is longer is waited for this long")
+    retry_after_cap_s: PositiveFloat = key(86_400.0, "s; most that a Retry-After may ask for")
+    backoff_first_s: PositiveFloat = key(8.0, "s; extra gap after a first 429, 503 or timeout; doubles each time")
+    backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to")
+    calm_answers: PositiveInt = key(10, "answers without trouble after which the extra gap is halved")
+
+
+class Robots(Section):
+    """How long a robots.txt answer counts."""
+
+    ttl_s: PositiveFloat = key(86_400.0, "s; age at which it is asked for again (RFC 9309 2.4: at most 24 h)", le=86_400)
+    unreachable_s: PositiveFloat = key(600.0, "s; while unreachable nothing may be asked; looked at again after this")
+    hops: PositiveInt = key(5, "redirects followed for robots.txt (RFC 9309 2.3.1.2: at least 5)", ge=5)
+
+
+class Fetch(Section):
+    """Limits of one request."""
+
+    total_s: PositiveFloat = key(30.0, "s; from connecting to the last byte")
+    connect_s: PositiveFloat = key(10.0, "s; to one address, TLS included")
+    read_s: PositiveFloat = key(20.0, "s; longest silence while reading")
+    header_kb: PositiveInt = key(64, "KB of response headers")
+    wire_mb: PositiveFloat = key(5.0, "MB received before content decoding")
+    body_mb: PositiveFloat = key(10.0, "MB after content decoding")
+    media_types: list[str] = key(["text/html", "application/xhtml+xml"],
+                                 "media types whose bodies are read; others are recorded and closed")  # fmt: skip
+    conditional: bool = key(True, "send If-None-Match and If-Modified-Since when a page is visited again")
+
+
+class Parse(Section):
+    """Limits of reading one page, in worker processes that may be killed."""
+
+    processes: Count = key(0, "worker processes; 0: one per core")
+    seconds: PositiveFloat = key(10.0, "s; longest time for one page, then it is malformed")
+    body_mb: PositiveFloat = key(3.0, "MB; larger pages are malformed")
+    links: PositiveInt = key(5_000, "links taken from one page")
+    batch_pages: PositiveInt = key(16, "pages handed to a process at a time")
+
+
+class Addresses(Section):
+    """Where we connect to."""
+
+    allow: list[str] = key([], "networks (CIDR) that may be asked though they are not public, such as 127.0.0.0/8")
+
+    @cached_property
+    def networks(self) -> tuple[Network, ...]:
+        """The allowed networks, parsed."""
+        return tuple(ipaddress.ip_network(text) for text in self.allow)
+
+    @model_validator(mode="after")
+    def _are_networks(self) -> Self:
+        assert self.networks or not self.allow
+        return self
+
+
+class Resolver(Section):
+    """How host names become addresses."""
+
+    hosts: dict[str, list[str]] = key({}, "names with fixed addresses; *.suffix matches all names below it")
+    name_servers: list[str] = key([], "IP addresses of name servers; empty: the system's")
+    ttl_floor_s: PositiveFloat = key(60.0, "s; an answer is kept at least so long")
+    ttl_ceiling_s: PositiveFloat = key(86_400.0, "s; an answer is kept at most so long")
+    negative_ttl_s: PositiveFloat = key(300.0, "s; a failed look-up is remembered so long")
+    timeout_s: PositiveFloat = key(5.0, "s; for one look-up")
+
+
+class Scope(Section):
+    """Which URLs belong to the crawl."""
+
+    follow: Literal["sites", "hosts", "everywhere"] = key(
+        "sites", "links are followed within: sites (of seeds), hosts (of seeds), everywhere")  # fmt: skip
+    include: Patterns = key([], "URL patterns (* any text); if given, a URL must match one")
+    exclude: Patterns = key([], "URL patterns (* any text) that are never asked for")
+    depth: Count = key(16, "links between a seed and the furthest page")
+    hops: Count = key(5, "redirects in a row that are followed")
+    nofollow: bool = key(True, "obey nofollow of links, pages and X-Robots-Tag")
+    noindex: bool = key(True, "do not keep body and text of pages that say noindex")
+    sitemaps: bool = key(True, "read the sitemaps that robots.txt names")
+
+
+class Budget(Section):
+    """How much of one host or site is taken; what bounds every trap in the end."""
+
+    urls_per_host: PositiveInt = key(100_000, "known URLs of one host")
+    urls_per_site: PositiveInt = key(1_000_000, "known URLs of one site")
+    fetches_per_host_day: PositiveInt = key(20_000, "pages asked of one host in a UTC day")
+    url_length: PositiveInt = key(2_000, "characters of a canonical URL")
+    path_depth: PositiveInt = key(12, "non-empty path segments")
+    query_parameters: Count = key(10, "parameters in the query")
+    repeated_segment: PositiveInt = key(3, "times one path segment may stand in a URL")
+    skip_extensions: list[str] = key(
+        ["7z", "avi", "bin", "bmp", "bz2", "css", "csv", "deb", "dmg", "doc", "docx", "eot", "exe", "flac", "gif",
+         "gz", "ico", "iso", "jar", "jpeg", "jpg", "js", "json", "m4a", "m4v", "mov", "mp3", "mp4", "mpeg", "mpg",
+         "msi", "ogg", "otf", "pdf", "png", "ppt", "pptx", "rar", "rpm", "svg", "swf", "tar", "tgz", "tif", "tiff",
+         "ttf", "wav", "webm", "webp", "whl", "wmv", "woff", "woff2", "xls", "xlsx", "xz", "zip", "zst"],
+        "file name endings that are not asked for",
+    )  # fmt: skip
+
+
+class Retry(Section):
+    """When a URL that failed is tried again."""
+
+    attempts: PositiveInt = key(5, "failed fetches in a row after which a URL is dead")
+    first_s: PositiveFloat = key(60.0, "s; wait after the first failure; doubles each time")
+    cap_s: PositiveFloat = key(86_400.0, "s; longest wait")
+
+
+class Recrawl(Section):
+    """When a page that was fetched is visited again."""
+
+    again: bool = key(True, "pages are visited again when they fall due; false: each page once")
+    first_s: PositiveFloat = key(604_800.0, "s; wait after the first fetch")
+    shortest_s: PositiveFloat = key(3_600.0, "s; never sooner")
+    longest_s: PositiveFloat = key(7_776_000.0, "s; never later")
+    gone_s: PositiveFloat = key(2_592_000.0, "s; a page that is gone is looked at again after this")
+
+
+class HostRule(Section):
+    """What is different for one host; keys left out keep the general value."""
+
+    delay_s: PositiveFloat | None = key(None, "s; gap after each request")
+    urls: PositiveInt | None = key(None, "known URLs")
+    fetches_per_day: PositiveInt | None = key(None, "pages asked in a UTC day")
+
+
+class Policy(Section):
+    """All rules of a crawl. `policy.id` names exactly these values."""
+
+    agent: Agent
+    round: Round = Round()
+    bands: Bands = Bands()
+    politeness: Politeness = Politeness()
+    robots: Robots = Robots()
+    fetch: Fetch = Fetch()
+    parse: Parse = Parse()
+    addresses: Addresses = Addresses()
+    resolver: Resolver = Resolver()
+    scope: Scope = Scope()
+    budget: Budget = Budget()
+    retry: Retry = Retry()
+    recrawl: Recrawl = Recrawl()
+    host: dict[str, HostRule] = {}
+
+    @cached_property
+    def id(self) -> str:
+        """Digest of all values: two policies with one id decide alike."""
+        return xxhash.xxh3_64_hexdigest(self.model_dump_json().encode())
+
+    def delay_s(self, host: str) -> float:
+        """The configured gap of a host."""
+        rule = self.host.get(host)
+        return (rule and rule.delay_s) or self.politeness.delay_s
+
+    @model_validator(mode="after")
+    def _lease_outlasts_round(self) -> Self:
+        if self.round.lease_s < self.round.seconds + self.fetch.total_s:
+            raise ValueError(
+                f"round.lease_s ({self.round.lease_s}) must be at least round.seconds + fetch.total_s "
+                f"({self.round.seconds + self.fetch.total_s}): a lease must outlast the last request of its round"
+            )
+        return self
+
+
+def load(text: str) -> Policy:
+    """Read a policy from TOML. Unknown keys, wrong types and senseless values raise PolicyError."""
+    try:
+        return Policy.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(f"the policy is not TOML: {error}") from error
+    except ValidationError as error:
+        raise PolicyError("the policy cannot be used:\n" + "\n".join(map(_in_words, error.errors()))) from error
+
+
+def render(policy: Policy | None = None) -> str:
+    """Write a policy as TOML, each key with its meaning; without one, the defaults with the agent left to fill in."""
+    blocks = []
+    for name, section in sections().items():
+        values = getattr(policy, name) if policy else None
+        if name == "host":
+            blocks += [_render_host(host, rule) for host, rule in sorted((values or {}).items())]
+        else:
+            blocks.append("\n".join([f"# {section.__doc__}", f"[{name}]", *_render_keys(section, values)]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def sections() -> dict[str, type[Section]]:
+    """Every section by name; `host` stands for the sections [host."name"]."""
+    kinds = {name: field.annotation for name, field in Policy.model_fields.items()}
+    return {name: HostRule if name == "host" else kind for name, kind in kinds.items() if kind is not None}
+
+
+def matches_any(url: str, patterns: Patterns) -> bool:
+    """Tell whether a URL matches one of the patterns, in which only * is special."""
+    return any(fnmatchcase(url, pattern.replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
+
+
+def _in_words(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "policy"
+    if error["type"] == "extra_forbidden":
+        section = sections().get(str(error["loc"][0])) if len(error["loc"]) > 1 else None
+        known = (section or Policy).model_fields
+        return f"  {where}: there is no such key; known here: {', '.join(known)}"
+    found = "" if error["type"] == "missing" else f"; found {error['input']!r}"
+    return f"  {where}: {error['msg']}{found if len(found) < 200 else ''}"
+
+
+def _render_keys(section: type[Section], values: Section | None) -> list[str]:
+    lines = []
+    for name, field in section.model_fields.items():
+        value = getattr(values, name) if values else field.get_default()
+        text = '""  # fill in' if values is None and field.is_required() else _toml(value)
+        lines += [f"# {field.description}", f"{name} = {text}"]
+    return lines
+
+
+def _render_host(name: str, rule: HostRule) -> str:
+    given = rule.model_dump(exclude_none=True)
+    return "\n".join([f"[host.{_toml(name)}]", *(f"{key} = {_toml(value)}" for key, value in given.items())])
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(name)} = {_toml(item)}" for name, item in sorted(value.items())) + "}"
+    return repr(value)
