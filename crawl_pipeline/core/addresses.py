@@ -1,0 +1,90 @@
+"""Decide which addresses the crawler may connect to.
+
+A name in a link may lead anywhere, also to the machine the crawler runs on, to its neighbours, or to a cloud's metadata
+service. Only addresses of the public Internet are allowed, by the IANA special-purpose registries written out below, so that
+the answer does not depend on the Python version (`ipaddress.is_global` also lets IPv4 in IPv6 clothes pass). Never looks
+a name up. Invariant: an address that embeds an IPv4 address is allowed only if that one is.
+"""
+
+from collections.abc import Iterable, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+Network = IPv4Network | IPv6Network
+
+# https://www.iana.org/assignments/iana-ipv4-special-registry, multicast (RFC 5771) and class E (RFC 1112).
+_REFUSED_4 = tuple(
+    IPv4Network(n)
+    for n in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # metadata and DNS of Azure hosts, though a public address
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    )
+)
+# https://www.iana.org/assignments/iana-ipv6-special-registry: only 2000::/3 is global unicast, less these.
+_GLOBAL_6 = IPv6Network("2000::/3")
+_REFUSED_6 = tuple(IPv6Network(n) for n in ("2001::/23", "2001:db8::/32", "3fff::/20"))
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def allowed(ip: str, allow: Sequence[Network] = ()) -> bool:
+    """Tell whether the crawler may connect to `ip`; `allow` names networks that are exempt."""
+    try:
+        address = ip_address(ip.strip("[]"))
+    except ValueError:
+        return False
+    inner = _embedded(address)
+    if any(address in network or inner in network for network in allow):
+        return True
+    if isinstance(inner, IPv4Address):
+        return not any(inner in network for network in _REFUSED_4)
+    return inner in _GLOBAL_6 and not any(inner in network for network in _REFUSED_6)
+
+
+def all_allowed(
+    host: str, answers: Iterable[str], allow: Sequence[Network] = ()
+) -> bool:
+    """Tell whether a host may be asked: itself if it is an address, else every one of the resolver's answers.
+
+    One private address among public ones is a sign of DNS rebinding, so the host is refused as a whole.
+    """
+    bare = host.strip("[]")
+    try:
+        ip_address(bare)
+    except ValueError:
+        addresses = tuple(answers)
+        return bool(addresses) and all(allowed(answer, allow) for answer in addresses)
+    return allowed(bare, allow)
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Read networks such as 127.0.0.0/8 or fd00::/8, or single addresses."""
+    return tuple(ip_network(text) for text in texts)
+
+
+def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Unwrap IPv4-mapped (RFC 4291), 6to4 (RFC 3056) and NAT64 (RFC 6052) addresses."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour or address

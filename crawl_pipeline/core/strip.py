@@ -1,0 +1,103 @@
+"""Measure URLs against endless URL spaces, and drop the parameters that say nothing about a page.
+
+Decides nothing by itself: `shape` measures and `strip` applies the rules it is given. Never part of `canonical`, because
+both lose information that a server could use. Invariant: `strip` of a canonical URL is canonical, and idempotent.
+"""
+
+import re
+from dataclasses import dataclass
+
+from crawl_pipeline.core.urls import origin
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The measures of a canonical URL by which endless URL spaces are bounded."""
+
+    chars: int
+    path_depth: int
+    query_params: int
+    segment_repeats: int
+
+
+def shape(url: str) -> Shape:
+    """Measure a canonical URL: non-empty path segments, query parameters, the most frequent segment's count."""
+    path, _, query = url[len(origin(url)) :].partition("?")
+    segments = [segment for segment in path.split("/") if segment]
+    repeats = (
+        max((segments.count(segment) for segment in set(segments)), default=0)
+        if len(segments) > 1
+        else len(segments)
+    )
+    return Shape(
+        len(url), len(segments), len([p for p in query.split("&") if p]), repeats
+    )
+
+
+# What campaigns and sessions leave behind; a page is the same without them. Names are compared in lower case.
+TRACKING = frozenset(
+    [
+        "fbclid",
+        "gclid",
+        "gclsrc",
+        "dclid",
+        "gbraid",
+        "wbraid",
+        "msclkid",
+        "yclid",
+        "twclid",
+        "igshid",
+        "mc_cid",
+        "mc_eid",
+        "_ga",
+        "_gl",
+        "_hsenc",
+        "_hsmi",
+        "mkt_tok",
+        "oly_anon_id",
+        "oly_enc_id",
+        "vero_id",
+        "wickedid",
+    ]
+)
+SESSION = frozenset(
+    [
+        "jsessionid",
+        "phpsessid",
+        "aspsessionid",
+        "sessionid",
+        "session_id",
+        "sid",
+        "cfid",
+        "cftoken",
+    ]
+)
+_PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class StripRules:
+    """Which query parameters say nothing about the page: by whole name, by prefix; and whether order says something."""
+
+    names: frozenset[str] = TRACKING
+    prefixes: tuple[str, ...] = ("utm_",)
+    path_session: bool = True
+    sort: bool = False
+
+
+def strip(url: str, rules: StripRules) -> str:
+    """Drop the parameters that `rules` name from a canonical URL, and sort the rest by name if they say so."""
+    head, mark, query = url.partition("?")
+    if rules.path_session and ";" in head:
+        head = _PATH_SESSION.sub("", head)
+    if not mark:
+        return head
+    kept = [p for p in query.split("&") if not _named(p, rules)]
+    if rules.sort:
+        kept.sort(key=lambda p: p.partition("=")[0])
+    return f"{head}?{'&'.join(kept)}" if kept else head
+
+
+def _named(parameter: str, rules: StripRules) -> bool:
+    name = parameter.partition("=")[0].lower()
+    return name in rules.names or name.startswith(rules.prefixes)
