@@ -52,7 +52,8 @@ class Agent(Section):
 class Round(Section):
     """How long a round is and how much it may hold."""
 
-    seconds: PositiveFloat = key(25.0, "s; fetching time of one round; its commit is the checkpoint")
+    seconds: PositiveFloat = key(25.0, "s; longest time between two commits; a commit is the checkpoint")
+    shortest_s: PositiveFloat = key(2.0, "s; a round may be cut after this when most of its hosts have been asked all")
     lease_s: PositiveFloat = key(120.0, "s; a bucket's lease, renewed by each round; outlasts a round and its commit")
     urls: PositiveInt = key(20_000, "URLs on one fetch list at most: bounds memory")
     body_mb: PositiveFloat = key(256.0, "MB of decoded bodies a round may hold before it is cut: bounds memory")
@@ -79,6 +80,7 @@ class Politeness(Section):
     backoff_first_s: PositiveFloat = key(8.0, "s; extra gap after a first 429, 503 or timeout; doubles each time")
     backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to")
     calm_answers: PositiveInt = key(10, "answers without trouble after which the extra gap is halved")
+    failures_put_aside: PositiveInt = key(5, "failed requests in a row after which the rest of a host's list is put aside")
 
 
 class Robots(Section):
@@ -226,6 +228,11 @@ class Policy(Section):
         """The configured gap of a host."""
         rule = self.host.get(host)
         return (rule and rule.delay_s) or self.politeness.delay_s
+
+    def fetches_per_day(self, host: str) -> int:
+        """How many pages a host may be asked for in a UTC day."""
+        rule = self.host.get(host)
+        return (rule and rule.fetches_per_day) or self.budget.fetches_per_host_day
 
     @model_validator(mode="after")
     def _lease_outlasts_round(self) -> Self:

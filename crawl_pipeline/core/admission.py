@@ -1,0 +1,142 @@
+"""Which links become frontier rows, and why the others do not.
+
+Links in, admitted rows and a tally of reasons out; every link is either admitted or refused for exactly one reason.
+RULES is the list of reasons that one URL can be judged by on its own, first match wins; `judge` applies it to one
+link or to millions. Nothing is fetched here and nothing remembered.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from crawl_pipeline.core.policy import Policy, matches_any
+from crawl_pipeline.core.tables import FRONTIER
+
+KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "link": 5}
+_FOUND = pl.col("kind") == "link"
+_SEED = pl.col("kind") == "seed"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What came of a batch of links: new frontier rows, and how many links were refused for which reason."""
+
+    rows: pl.DataFrame
+    refused: dict[str, int]
+
+
+def admit(
+    links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Policy, now: datetime
+) -> Admission:
+    """Judge links of one bucket.
+
+    links: rows of `links` with the site of each URL (`site`); known: url_hash of the bucket's frontier rows;
+    hosts: host, site, seeded, known_count of the bucket's hosts, seeded by this batch's seeds included.
+    """
+    fresh = _first_of_each(links)
+    refused = {"again in this batch": links.height - fresh.height}
+    unseen = fresh.filter(~pl.col("url_hash").is_in(known.implode()))
+    refused["seen"] = fresh.height - unseen.height
+    judged = judge(unseen, hosts, policy).with_columns(_over_budget(hosts, policy))
+    tally = judged.filter(pl.col("refusal").is_not_null()).get_column("refusal").value_counts()
+    refused |= dict(tally.iter_rows())
+    rows = _frontier_rows(judged.filter(pl.col("refusal").is_null()), policy, now)
+    return Admission(rows, {reason: count for reason, count in refused.items() if count})
+
+
+def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Add `refusal`: the first rule that refuses each link, null where none does."""
+    paths = pl.col("url").str.extract(r"^[a-z]+://[^/?]*([^?]*)", 1)
+    seeded = hosts.filter("seeded")
+    shaped = links.with_columns(
+        _path=paths,
+        _segments=paths.str.strip_chars("/").str.split("/").list.filter(pl.element() != ""),
+        _in_seeded_host=pl.col("host").is_in(seeded["host"].implode()),
+        _in_seeded_site=pl.col("site").is_in(seeded["site"].implode()),
+    )
+    shaped = shaped.with_columns(_repeats=_most_repeats(shaped["_segments"], policy.budget.repeated_segment))
+    refusal = pl.coalesce(pl.when(rule).then(pl.lit(reason)) for reason, rule in rules(policy))
+    return shaped.with_columns(refusal=refusal).select(*links.columns, "refusal")
+
+
+def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
+    """Give the refusals a URL can meet by itself, in the order they are tried."""
+    scope, budget, url = policy.scope, policy.budget, pl.col("url")
+    query = url.str.extract(r"\?(.*)$", 1)
+    extension = pl.col("_path").str.extract(r"\.([A-Za-z0-9]+)$", 1).str.to_lowercase()
+    within = {"sites": pl.col("_in_seeded_site"), "hosts": pl.col("_in_seeded_host"), "everywhere": pl.lit(value=True)}
+    patterns = {name: _matches(url, getattr(scope, name)) for name in ("include", "exclude")}
+    return [
+        ("nofollow", pl.col("nofollow") & _FOUND & scope.nofollow),
+        ("excluded by scope.exclude", patterns["exclude"]),
+        ("not in scope.include", ~patterns["include"] & bool(scope.include) & ~_SEED),
+        ("outside scope.follow", ~within[scope.follow] & ~_SEED),
+        ("over scope.depth", pl.col("depth") > scope.depth),
+        ("over scope.hops", pl.col("hops") > scope.hops),
+        ("over budget.url_length", url.str.len_chars() > budget.url_length),
+        ("over budget.path_depth", pl.col("_segments").list.len() > budget.path_depth),
+        ("over budget.query_parameters", (query.str.count_matches("&") + 1).fill_null(0) > budget.query_parameters),
+        ("over budget.repeated_segment", pl.col("_repeats") > budget.repeated_segment),
+        ("file type", extension.is_in(budget.skip_extensions) & (pl.col("kind") != "sitemap")),
+    ]
+
+
+def band(score: pl.Expr, policy: Policy) -> pl.Expr:
+    """Band of a score: band k holds the scores from 2^-k up to 2^-(k-1), the last band all below."""
+    return (-score.log(2) - 1e-6).ceil().clip(1, len(policy.bands.weights)).cast(pl.Int8)
+
+
+def _first_of_each(links: pl.DataFrame) -> pl.DataFrame:
+    order = pl.col("kind").replace_strict(KIND_ORDER, return_dtype=pl.Int8)
+    return links.sort("depth", order, "hops", "nofollow", maintain_order=True).unique(
+        "url_hash", keep="first", maintain_order=True
+    )
+
+
+def _matches(url: pl.Expr, patterns: list[str]) -> pl.Expr:
+    if not patterns:
+        return pl.lit(value=False)
+    return url.map_batches(
+        lambda urls: pl.Series([matches_any(text, patterns) for text in urls], dtype=pl.Boolean),
+        return_dtype=pl.Boolean,
+    )
+
+
+def _most_repeats(segments: pl.Series, limit: int) -> pl.Series:
+    """Count the most frequent segment of each path, exactly only where it can pass the limit."""
+    suspects = (segments.list.len() - segments.list.n_unique()) >= limit
+    counts = [
+        max(map(path.to_list().count, path)) if suspect else 0
+        for path, suspect in zip(segments, suspects, strict=True)
+    ] if suspects.any() else [0] * len(segments)  # fmt: skip
+    return pl.Series(counts, dtype=pl.Int32)
+
+
+def _over_budget(hosts: pl.DataFrame, policy: Policy) -> pl.Expr:
+    """Refuse what would pass the URL budget of its host or site, counting this batch in its order."""
+    passes = pl.col("refusal").is_null()
+    own = {name: rule.urls for name, rule in policy.host.items() if rule.urls is not None}
+    limit = pl.col("host").replace_strict(own, default=policy.budget.urls_per_host, return_dtype=pl.Int64)
+    of_host = dict(hosts.select("host", "known_count").iter_rows())
+    of_site = dict(hosts.group_by("site").agg(pl.col("known_count").sum()).iter_rows())
+    so_far = {
+        name: pl.col(name).replace_strict(counts, default=0, return_dtype=pl.Int64) + passes.cum_sum().over(name)
+        for name, counts in (("host", of_host), ("site", of_site))
+    }
+    return (
+        pl.when(~passes).then(pl.col("refusal"))
+        .when(so_far["host"] > limit).then(pl.lit("over budget.urls_per_host"))
+        .when(so_far["site"] > policy.budget.urls_per_site).then(pl.lit("over budget.urls_per_site"))
+        .alias("refusal")
+    )  # fmt: skip
+
+
+def _frontier_rows(links: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
+    score = pl.lit(policy.bands.depth_share).pow(pl.col("depth"))
+    rows = links.with_columns(score=score).select(
+        pl.col("target_bucket").alias("bucket"), "round", "url_hash", "url", "host", "depth", "hops", "kind", "tag",
+        "source_hash", "score", status=pl.lit("waiting"), band=band(pl.col("score"), policy),
+        found_at=pl.lit(now), due_at=pl.lit(now), attempts=pl.lit(0),
+    )  # fmt: skip
+    return FRONTIER.frame(rows)

@@ -1,0 +1,67 @@
+"""The fold: what the frontier and the hosts become through the outcomes of a round.
+
+State before plus visits gives state after, as rows of this round; only rows that change come out. The meaning of an
+outcome stands in `outcome.OUTCOMES` and the wait until a next visit in `recrawl`; this file only puts them together.
+"""
+
+from datetime import timedelta
+
+import polars as pl
+
+from crawl_pipeline.core import recrawl
+from crawl_pipeline.core.outcome import OUTCOMES, retry_after_failure
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import FRONTIER
+
+_MEANING = pl.DataFrame(
+    {
+        "outcome": list(OUTCOMES),
+        "next_status": [meaning.status for meaning in OUTCOMES.values()],
+        "again": [meaning.again for meaning in OUTCOMES.values()],
+    }
+)
+
+
+def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Give the new frontier rows of visited URLs.
+
+    before: their rows of `frontier`; visits: round, url_hash, outcome, reason, ended_at, robots_until;
+    intervals: url_hash, interval_s for the pages whose visit told something (see recrawl.learn).
+    """
+    rows = (
+        before.drop("round", "outcome", "reason")
+        .join(visits, on="url_hash")
+        .join(intervals.select("url_hash", "interval_s"), on="url_hash", how="left")
+        .join(_MEANING, on="outcome")
+        .with_columns(failed=pl.col("again") == "retry")
+    )
+    # A round that ended too soon, or an unreadable robots.txt, says nothing about the URL itself.
+    untold = pl.col("again").is_in(["next round", "robots"])
+    rows = rows.with_columns(
+        attempts=pl.when("failed").then(pl.col("attempts") + 1).when(untold).then("attempts").otherwise(0)
+    )
+    given_up = pl.col("failed") & (pl.col("attempts") >= policy.retry.attempts)
+    kept = pl.col("outcome") == "carried"
+    rows = rows.with_columns(
+        status=pl.when(given_up).then(pl.lit("dead")).when(kept).then("status").otherwise("next_status"),
+        due_at=pl.when(given_up).then(None).when(kept).then("due_at").otherwise(_due_at(policy)),
+    )
+    return FRONTIER.frame(rows.select(name for name in FRONTIER.schema if name in rows.columns))
+
+
+def _due_at(policy: Policy) -> pl.Expr:
+    """When each URL may next be selected, by what its outcome says about asking again."""
+    ended, again = pl.col("ended_at"), pl.col("again")
+    waits = {n: retry_after_failure(n, policy.retry) for n in range(policy.retry.attempts + 1)}
+    retry = pl.col("attempts").replace_strict(waits, default=None, return_dtype=pl.Duration("us"))
+    interval_s = pl.col("interval_s").fill_null(policy.recrawl.first_s)
+    revisit = recrawl.due_at(ended, interval_s) if policy.recrawl.again else pl.lit(None)
+    look_again = ended + timedelta(seconds=policy.recrawl.gone_s) if policy.recrawl.again else pl.lit(None)
+    return (
+        pl.when(again == "next round").then(ended)
+        .when(again == "retry").then(ended + retry)
+        .when(again == "robots").then("robots_until")
+        .when(again == "recrawl").then(revisit)
+        .when(again == "gone").then(look_again)
+        .otherwise(None)
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""A round's fetch list: which due URLs are asked, host by host, and why the others wait.
+
+Frames and numbers in, a fetch list out. The draw is biased, not strict: each URL gets the key -ln(u) / weight of its
+band, u a uniform number made from its hash and the round's seed; the smallest keys are a weighted sample without
+replacement (Efraimidis and Spirakis 2006). Low bands are therefore served in proportion, and the same seed selects
+the same URLs. Hosts come before pages: everybody's first URL is listed before anybody's second.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+
+from crawl_pipeline.core import politeness
+from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.core.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The fetch list (rows of `frontier`, in asking order per host) and how many due URLs wait for which reason."""
+
+    fetch_list: pl.DataFrame
+    left_out: dict[str, int]
+
+
+def select(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int) -> Selection:
+    """Choose from due rows of `frontier`, given the rows of `hosts` for their hosts."""
+    quotas = quota(hosts, policy, now)
+    ranked = (
+        due.join(quotas, on="host", how="left")
+        .with_columns(draw=_draw(due["url_hash"], due["band"], policy, seed))
+        .with_columns(rank=pl.col("draw").rank("ordinal").over("host"))
+    )
+    allowed = ranked.filter(pl.col("rank") <= pl.col("quota").fill_null(0))
+    chosen = _within_limits(allowed, policy)
+    left_out = dict(
+        ranked.filter(pl.col("rank") > pl.col("quota").fill_null(0))
+        .group_by(pl.col("wait").fill_null("host unknown")).len().iter_rows()
+    )  # fmt: skip
+    if allowed.height > chosen.height:
+        left_out["round full"] = allowed.height - chosen.height
+    return Selection(chosen.sort("host", "rank").select(due.columns), left_out)
+
+
+def quota(hosts: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
+    """How many URLs each host can be asked in this round (`quota`), and what holds the rest back (`wait`)."""
+    rows = [(row["host"], *_quota(row, policy, now)) for row in hosts.iter_rows(named=True)]
+    return pl.DataFrame(rows, schema={"host": pl.String, "quota": pl.Int64, "wait": pl.String}, orient="row")
+
+
+def _quota(row: dict[str, object], policy: Policy, now: datetime) -> tuple[int, str]:
+    if row["paused"]:
+        return 0, "host paused"
+    allowed_at = row["next_allowed_at"]
+    wait_s = max(0.0, (allowed_at - now).total_seconds()) if isinstance(allowed_at, datetime) else 0.0
+    if wait_s >= policy.round.seconds:
+        return 0, "host waits"
+    pace = pace_of(row)
+    in_time = 1 + int((policy.round.seconds - wait_s) / politeness.gap_s(pace, None, policy, str(row["host"])))
+    today = policy.fetches_per_day(str(row["host"])) - (int(str(row["day_count"] or 0)) if row["day"] == now.date() else 0)
+    return (max(0, today), "host's day is full") if today < in_time else (in_time, "host's turn is full")
+
+
+def pace_of(row: dict[str, object]) -> HostPace:
+    """Read the politeness state from a row of `hosts`."""
+    values = {name: row.get(name) for name in HostPace.__dataclass_fields__}
+    return HostPace(**{name: value for name, value in values.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _draw(url_hash: pl.Series, bands: pl.Series, policy: Policy, seed: int) -> pl.Series:
+    weights = np.array(policy.bands.weights)[np.clip(bands.to_numpy(), 1, len(policy.bands.weights)) - 1]
+    return pl.Series("draw", -np.log(uniform(url_hash.to_numpy(), seed)) / weights)
+
+
+def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDArray[np.float64]":
+    """Numbers within (0, 1], one per hash and seed: splitmix64 (Steele, Lea, Flood 2014) of their sum."""
+    with np.errstate(over="ignore"):
+        z = hashes.astype(np.uint64) + np.uint64(seed % 2**64) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return ((z >> np.uint64(11)).astype(np.float64) + 1) / 2**53
+
+
+def _within_limits(allowed: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    firsts = allowed.filter(pl.col("rank") == 1).sort("draw").head(policy.round.hosts)
+    return (
+        allowed.filter(pl.col("host").is_in(firsts["host"].implode()))
+        .sort("rank", "draw")
+        .head(policy.round.urls)
+    )
