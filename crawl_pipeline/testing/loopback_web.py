@@ -28,8 +28,11 @@ from typing import Any
 import h11
 import trio
 
-from crawl_pipeline.testing.sites import Answer, Front, NotYet, Request, Site, Web, plain
+from crawl_pipeline.testing.sites import Answer, Front, NotYet, Request, Site, Web, plain, site
 
+EXAMPLE = Web(
+    hosts=(site("example.test"), site("slow.test", first_byte_s=1.0)), entries=(("example.test", "/"),)
+)
 IDLE_S = 75.0  # nginx's default for an idle connection
 BACKLOG = 128
 
@@ -42,7 +45,7 @@ class Row:
     host: str
     path: str  # path and query, as in the request line
     started_at: int  # the request's head was complete
-    ended_at: int  # the answer's last byte was handed to the system
+    ended_at: int  # the answer's last bytes are about to be handed to the system
     status: int | None  # None: the connection was reset without an answer, as the site was told to
     bytes: int  # of the body, as sent
     user_agent: str
@@ -162,19 +165,37 @@ class Server:
             return False
         started = trio.current_time()
         request = self._request(asked, started)
-        status, sent = None, 0
-        try:
-            answer = await self._ask(request)
-            await trio.sleep(answer.first_byte_s)
-            if answer.failure is None:
-                status = answer.status
-                async for count in _send(stream, connection, answer):
-                    sent += count
-            else:
-                _reset_on_close(stream.socket)
-        finally:
-            self._write(request, started, status, sent, stream)
+        answer = await self._ask(request)
+        await trio.sleep(answer.first_byte_s)
+        if answer.failure is not None:
+            self._write(request, started, None, 0, stream)
+            _reset_on_close(stream.socket)
+            return False
+        await self._send(request, started, answer, stream, connection)
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
+
+    async def _send(
+        self,
+        request: Request,
+        started: float,
+        answer: Answer,
+        stream: trio.SocketStream,
+        connection: h11.Connection,
+    ) -> None:
+        """Send an answer. Its row is written just before its last bytes go out: whoever has the answer finds the
+        row, and a request that follows the answer never seems to have come before its end."""
+        *parts, last = _wire(connection, answer)
+        sent = 0
+        try:
+            for part, length in parts:
+                await stream.send_all(part)
+                sent += length
+                await trio.sleep(answer.drip_s)
+        except BaseException:
+            self._write(request, started, answer.status, sent, stream)
+            raise
+        self._write(request, started, answer.status, sent + last[1], stream)
+        await stream.send_all(last[0])
 
     def _request(self, asked: h11.Request, now: float) -> Request:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in asked.headers}
@@ -182,10 +203,10 @@ class Server:
         return self._front.request(host.lower(), asked.target.decode("latin-1"), now, headers, self._port)
 
     async def _ask(self, request: Request) -> Answer:
-        site = self._sites.get(request.host)
-        while site is not None:
+        answers = self._sites.get(request.host)
+        while answers is not None:
             try:
-                return site(request)
+                return answers(request)
             except NotYet:
                 await trio.sleep(0.02)
         return plain(f"{request.host} is not served here\n", 421)
@@ -193,11 +214,9 @@ class Server:
     async def _refuse(
         self, stream: trio.SocketStream, connection: h11.Connection, trouble: Exception
     ) -> None:
-        answer, now = plain(f"{trouble}\n", 400), trio.current_time()
         if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            async for _ in _send(stream, connection, answer):
-                pass
-        self._write(Request("", ""), now, 400, len(answer.body), stream)
+            refusal = plain(f"{trouble}\n", 400)
+            await self._send(Request("", ""), trio.current_time(), refusal, stream, connection)
 
     def _write(
         self, request: Request, started: float, status: int | None, sent: int, stream: trio.SocketStream
@@ -228,22 +247,21 @@ async def _head(stream: trio.SocketStream, connection: h11.Connection) -> h11.Re
     return None
 
 
-async def _send(stream: trio.SocketStream, connection: h11.Connection, answer: Answer) -> Any:
-    """Send an answer; yields the body bytes handed over, piece by piece. Without drips it is one write."""
-    length = ("transfer-encoding", "chunked") if answer.chunked else ("content-length", str(len(answer.body)))
-    headers = [*answer.headers, *([] if answer.status == 304 else [length])]
+def _wire(connection: h11.Connection, answer: Answer) -> list[tuple[bytes, int]]:
+    """An answer as the writes that carry it, each with the number of body bytes in it. A short one is one write."""
+    framing = (
+        ("transfer-encoding", "chunked") if answer.chunked else ("content-length", str(len(answer.body)))
+    )
+    headers = [*answer.headers, *([] if answer.status == 304 else [framing])]
     out = connection.send(h11.Response(status_code=answer.status, headers=headers, reason=b"")) or b""
-    for i, piece in enumerate(answer.pieces()):
-        if answer.drip_s and i:
-            await stream.send_all(out)
-            out = b""
-            await trio.sleep(answer.drip_s)
-        out += connection.send(h11.Data(data=piece)) or b""
-        if len(out) > 1 << 18:
-            await stream.send_all(out)
-            out = b""
-        yield len(piece)
-    await stream.send_all(out + (connection.send(h11.EndOfMessage()) or b""))
+    writes: list[tuple[bytes, int]] = []
+    pieces = answer.pieces() or [b""]
+    for piece in pieces[:-1]:
+        writes.append((out + (connection.send(h11.Data(data=piece)) or b""), len(piece)))
+        out = b""
+    out += connection.send(h11.Data(data=pieces[-1])) or b""
+    out += connection.send(h11.EndOfMessage()) or b""
+    return [*writes, (out, len(pieces[-1]))]
 
 
 def _name(ask: Callable[[], Any]) -> str:
@@ -364,7 +382,10 @@ def arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 def main() -> None:
     parser = arguments(argparse.ArgumentParser(description="Serve a web of sites on loopback."))
     parser.add_argument(
-        "--web", required=True, metavar="MODULE:NAME", help="a Web, or a function that makes one"
+        "--web",
+        default="crawl_pipeline.testing.loopback_web:EXAMPLE",
+        metavar="MODULE:NAME",
+        help="a Web, or a function that makes one",
     )
     options = parser.parse_args()
     module, _, name = options.web.partition(":")

@@ -1,7 +1,8 @@
 """A web in memory: an httpx transport that answers from sites, on Trio's clock, and remembers every
 request.
 
-No socket is opened. Latencies are Trio sleeps, so under `trio.testing.MockClock` an hour takes no time. A
+No socket is opened. One web goes with one clock: a test of several `trio.run` calls hands the same
+MockClock to each. Latencies are Trio sleeps, so under `trio.testing.MockClock` an hour takes no time. A
 request lasts from the call until its body was read to the end, or was closed.
 """
 

@@ -61,7 +61,7 @@ class Answer:
     body: bytes = b""
     first_byte_s: float = 0.0  # before the status line
     drip_s: float = 0.0  # before each piece of the body but the first
-    piece_bytes: int = 65536
+    piece_bytes: int = 1 << 18
     chunked: bool = False  # on the wire: chunked coding instead of a length
     failure: type[httpx.TransportError] | None = None  # memory: raised; loopback: the connection is reset
 
@@ -216,7 +216,7 @@ def at_first(site: Site, answer: Answer, *, requests: int = 0, seconds: float = 
     return lambda request: answer if request.nth < requests or request.at_s < seconds else site(request)
 
 
-def slow(site: Site, first_byte_s: float = 0.0, drip_s: float = 0.0, piece_bytes: int = 65536) -> Site:
+def slow(site: Site, first_byte_s: float = 0.0, drip_s: float = 0.0, piece_bytes: int = 1 << 18) -> Site:
     """The site, answering late or in drips."""
     return lambda request: replace(
         site(request), first_byte_s=first_byte_s, drip_s=drip_s, piece_bytes=piece_bytes
