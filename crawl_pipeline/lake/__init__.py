@@ -1,0 +1,28 @@
+"""The lake: every table of the crawl in Delta, who may write which bucket, and what a reader may see.
+
+The only package that knows Delta, its errors and its concurrency. It never decides what to fetch or when.
+
+Three ideas carry it; each has its module.
+
+**A lease is a compare-and-set; its epoch fences late writers** (`leases`). A holder takes buckets by overwriting
+their rows of `leases` with the same table object it read them from: if anybody else moved one of those buckets in
+between, Delta refuses the commit. Then, before it reads any state, it commits the new epoch of each bucket to
+`rounds`. From that moment a former holder who wakes up late cannot commit: it finds a larger epoch, or collides
+with it.
+
+**A round exists once its row stands in `rounds`** (`visible`). Data is written first, in any order and in any
+table, under the round's number, which is unique; `Lake.commit` writes the row in `rounds` last. Readers drop rows
+of rounds that are not there. So a crash at any point leaves nothing to undo, and a repeated write replaces itself.
+
+**State is a base and a tail** (`folding`). A round writes only the rows it changed, as tail rows; the newest
+committed row of a key wins. When a bucket's tail has grown, a fold merges it into the base. Base rows have been
+committed before they were folded, so readers need not ask `rounds` about them.
+
+`writing` checks and replaces the rows of a round; `delta` beneath them opens tables, checks their schemas and repeats a commit that collided.
+"""
+
+from crawl_pipeline.lake.delta import LakeBusy, LakeMismatch, LakeMissing
+from crawl_pipeline.lake.lake import Lake, LakeExists
+from crawl_pipeline.lake.leases import Lease, LeaseHeld, LeaseLost
+
+__all__ = ["Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "Lease", "LeaseHeld", "LeaseLost"]

@@ -1,0 +1,254 @@
+"""Delta tables: where they lie, whether they are ours, and how a commit is repeated until it stands.
+
+Decides nothing about leases, rounds or rows. The one module that imports deltalake and sees its errors.
+
+Invariant: a commit is made with the table object its content was decided from. `DeltaTable.commit` hands a fresh
+object to `decide`, and writes what that returns through the same object. Delta then refuses the commit if anything
+`decide` could have seen has changed since; it is decided anew, after a wait. Passing the path instead would read
+the table again and lose that check.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import deltalake
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import (
+    CommitProperties,
+    PostCommitHookProperties,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from crawl_pipeline.core.tables import Table
+
+Found = TypeVar("Found")
+
+# Columns whose minimum and maximum go into the log, so that files can be skipped. Never texts or bodies: their
+# statistics would make up most of the log.
+STATISTICS = frozenset(
+    ("bucket", "source_bucket", "target_bucket", "round", "order", "host", "url_hash", "request_id", "status", "band",
+     "due_at", "started_at", "fetched_at")
+)  # fmt: skip
+# A row group is what a reader can skip inside a file: some thousand rows of one host's neighbourhood.
+WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=65_536)
+PROPERTIES = {
+    "delta.checkpointInterval": "20",  # opening stays under 10 ms; at the default of 100 it was 38 ms
+    "delta.enableExpiredLogCleanup": "false",  # never from a writer: delta-rs #3692
+}
+AFTER_COMMIT = PostCommitHookProperties(cleanup_expired_logs=False)
+
+
+class LakeMissing(Exception):
+    """There is no lake at the root."""
+
+
+class LakeMismatch(Exception):
+    """The lake, or the way to it, is not one this program can use safely."""
+
+
+class LakeBusy(Exception):
+    """A commit failed in every attempt: too many writers, or the store does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How often and how fast a commit is repeated: full jitter, so that colliding writers part."""
+
+    attempts: int = 20
+    first_s: float = 0.02
+    cap_s: float = 2.0
+    sleep: Callable[[float], None] = time.sleep
+    rng: random.Random = field(default_factory=random.Random)
+
+    def wait(self, attempt: int) -> None:
+        """Sleep anywhere between nothing and a bound that doubles with each attempt."""
+        self.sleep(self.rng.uniform(0, min(self.cap_s, self.first_s * 2**attempt)))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit does: rows, which rows they replace (None: they are added), and versions of identifiers."""
+
+    rows: pl.DataFrame | pa.RecordBatchReader
+    replaces: str | None = None
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    retries: int = (
+        3  # inside Delta, which checks for conflicts but does not decide anew; 0: next version or none
+    )
+
+
+class DeltaTable:
+    """One table of the lake. Calls from several threads wait for each other."""
+
+    def __init__(self, root: str, table: Table, options: Mapping[str, str], backoff: Backoff) -> None:
+        self.table = table
+        self.uri = f"{root}/{table.name}"
+        self._options = dict(options)
+        self._backoff = backoff
+        self._lock = threading.RLock()
+        self._opened: deltalake.DeltaTable | None = None
+
+    def exists(self) -> bool:
+        """Say whether the table is there."""
+        return deltalake.DeltaTable.is_deltatable(self.uri, storage_options=self._options)
+
+    def create(self, rows: pl.DataFrame | None = None) -> None:
+        """Make the table, with its first rows in the same commit; without rows an existing table is left alone."""
+        partitions = list(self.table.partitioned_by) or None
+        settings = PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self._statistics())}
+        if rows is None:
+            deltalake.DeltaTable.create(
+                self.uri, _delta_schema(self.table), mode="ignore", partition_by=partitions,
+                configuration=settings, storage_options=self._options,
+            )  # fmt: skip
+            return
+        write_deltalake(
+            self.uri, rows, mode="error", partition_by=partitions, configuration=settings,
+            storage_options=self._options, writer_properties=WRITER,
+        )  # fmt: skip
+
+    def _statistics(self) -> list[str]:
+        stored = (name for name in self.table.column_names if name not in self.table.partitioned_by)
+        return [name for name in stored if name in STATISTICS]
+
+    def check(self) -> None:
+        """Raise LakeMismatch unless the table is there with exactly the declared columns and partitions."""
+        try:
+            opened = self._fresh()
+        except TableNotFoundError:
+            raise LakeMismatch(
+                f"expected the table {self.table.name!r} at {self.uri}, found none: "
+                "create a new lake, or use the program version that made this one"
+            ) from None
+        expected, found = _fields(_delta_schema(self.table)), _fields(opened.schema())
+        if expected == found and opened.metadata().partition_columns == list(self.table.partitioned_by):
+            return
+        raise LakeMismatch(
+            f"table {self.table.name!r} at {self.uri}: expected but absent {sorted(expected - found)}, "
+            f"found but unknown {sorted(found - expected)}, partitioned by {opened.metadata().partition_columns} "
+            f"(expected {list(self.table.partitioned_by)}): use the program version that made this lake, "
+            "or create a new lake and move the data"
+        )
+
+    def read(self, look: Callable[[deltalake.DeltaTable], Found]) -> Found:
+        """Give what `look` finds in the newest version."""
+        with self._lock:
+            return look(self._fresh())
+
+    def live(self, at: int | None = None) -> pl.DataFrame:
+        """Live files: uri, rows, size, partition values, and the range of `round` where the table has one."""
+        if at is not None:
+            return self.files(deltalake.DeltaTable(self.uri, version=at, storage_options=self._options))
+        return self.read(self.files)
+
+    def files(self, opened: deltalake.DeltaTable) -> pl.DataFrame:
+        """Give what `live` does, for the table object that a `decide` was given."""
+        adds = pl.DataFrame(opened.get_add_actions(flatten=True))
+        if "round" in self.table.column_names and "min.round" not in adds.columns:  # no file yet
+            adds = adds.with_columns(pl.lit(None, pl.Int64).alias(f"{end}.round") for end in ("min", "max"))
+        return adds.select(
+            (pl.lit(self.uri + "/") + pl.col("path")).alias("uri"),
+            pl.col("num_records").alias("rows"),
+            pl.col("size_bytes").alias("size"),
+            *(pl.col(f"partition.{name}").cast(self.table.schema[name]).alias(name)
+              for name in self.table.partitioned_by),
+            *(pl.col(f"{end}.round").alias(f"{end}_round") for end in ("min", "max")
+              if "round" in self.table.column_names),
+        )  # fmt: skip
+
+    def rows(self, live: pl.DataFrame) -> pl.LazyFrame:
+        """Every row of the given live files, in the declared columns."""
+        if live.is_empty():
+            return pl.LazyFrame(schema=self.table.schema)
+        partitions = {name: self.table.schema[name] for name in self.table.partitioned_by}
+        return pl.scan_parquet(
+            live["uri"].to_list(), glob=False, storage_options=self._options or None, schema=self.table.schema,
+            hive_partitioning=bool(partitions), hive_schema=partitions or None,
+        ).select(self.table.column_names)  # fmt: skip
+
+    def dataset(self) -> ds.Dataset:
+        """Live files as an Arrow dataset."""
+        return self.read(lambda opened: opened.to_pyarrow_dataset())
+
+    def commit(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:
+        """Commit what `decide` makes of the newest version; return the version it was read at, None if nothing.
+
+        `decide` runs again after a collision, and after an error that leaves open whether the commit stands. So it
+        must see for itself whether its work is already done.
+        """
+        failure: Exception | None = None
+        for attempt in range(self._backoff.attempts):
+            try:
+                with self._lock:
+                    return self._attempt(decide)
+            except (CommitFailedError, DeltaError, OSError) as error:
+                if not isinstance(error, CommitFailedError | OSError) and type(error) is not DeltaError:
+                    raise  # a schema or protocol fault is ours; waiting does not mend it
+                failure = error
+                self._opened = None
+            self._backoff.wait(attempt)
+        raise LakeBusy(
+            f"{self.uri}: expected a commit to stand within {self._backoff.attempts} attempts, the last one failed "
+            f"with {failure}: check the store, or use fewer writers"
+        ) from failure
+
+    def _attempt(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:
+        opened = self._fresh()
+        read_at = opened.version()
+        change = decide(opened)
+        if change is None:
+            return None
+        properties = CommitProperties(
+            max_commit_retries=change.retries,
+            app_transactions=[Transaction(name, version) for name, version in change.transactions.items()],
+        )
+        if change.replaces is None:
+            write_deltalake(
+                opened, change.rows, mode="append", writer_properties=WRITER,
+                commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
+            )  # fmt: skip
+        else:
+            write_deltalake(
+                opened, change.rows, mode="overwrite", predicate=change.replaces, writer_properties=WRITER,
+                commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
+            )  # fmt: skip
+        return read_at
+
+    def compact(self, partitions: Sequence[tuple[str, str, object]], target_bytes: int) -> None:
+        """Merge small files, then write a checkpoint so that opening forgets them."""
+        with self._lock:
+            opened = self._fresh()
+            opened.optimize.compact(
+                partition_filters=list(partitions) or None, target_size=target_bytes, writer_properties=WRITER,
+                post_commithook_properties=AFTER_COMMIT,
+            )  # fmt: skip
+            opened.create_checkpoint()
+
+    def vacuum(self, hours: int) -> int:
+        """Delete files that no version of the last `hours` uses; return how many."""
+        return len(self.read(lambda opened: opened.vacuum(retention_hours=hours, dry_run=False)))
+
+    def _fresh(self) -> deltalake.DeltaTable:
+        with self._lock:
+            if self._opened is None:
+                self._opened = deltalake.DeltaTable(self.uri, storage_options=self._options)
+            else:
+                self._opened.update_incremental()
+            return self._opened
+
+
+def _delta_schema(table: Table) -> deltalake.Schema:
+    return deltalake.Schema.from_arrow(table.empty().to_arrow().schema)
+
+
+def _fields(schema: deltalake.Schema) -> set[str]:
+    return {f"{column.name} {column.type}" for column in schema.fields}

@@ -1,0 +1,88 @@
+"""Folding: a bucket's tail is merged into its base, so that reading state stays cheap.
+
+Decides which buckets are due from file statistics, and what their new files hold. Never changes what a reader sees:
+a base row superseded by a committed tail row goes, the newest committed row of each key becomes base.
+
+Invariant: the rows of a round that may still commit stay in the tail. Rows of earlier rounds that are not committed
+when a fold looks can never be: their holders are fenced off. They are dropped.
+
+One commit replaces the files of all folded buckets, made with the table object they were read from. So a tail that
+was added meanwhile makes it collide and look again, and a crash before it leaves the old files in force.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import deltalake
+import polars as pl
+import pyarrow as pa
+
+from crawl_pipeline.lake.delta import Change, DeltaTable
+from crawl_pipeline.lake.leases import Lease, check_fences, fences
+from crawl_pipeline.lake.visible import committed, of_rounds, overlay
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """When a tail is long enough: rows as a share of the base, or rounds."""
+
+    share: float
+    rounds: int
+
+
+def fold(rounds: DeltaTable, state: DeltaTable, lease: Lease, due: Due) -> tuple[int, ...]:
+    """Fold the leased buckets that are due; give them."""
+    folded: tuple[int, ...] = ()
+
+    def decide(opened: deltalake.DeltaTable) -> Change | None:
+        nonlocal folded
+        live = state.files(opened)
+        folded = due_buckets(live, lease.buckets, due)
+        if not folded:
+            return None
+        check_fences(lease, opened.transaction_version)
+        pairs = committed(rounds, rounds.live(), folded, None)
+        schema = state.table.empty().to_arrow().schema
+        batches = _batches(state, live, pairs, folded, lease.round)
+        return Change(
+            pa.RecordBatchReader.from_batches(schema, batches),
+            f"bucket in ({', '.join(map(str, folded))})",
+            fences(lease),
+        )
+
+    rounds.read(lambda opened: check_fences(lease, opened.transaction_version))
+    state.commit(decide)
+    return folded
+
+
+def due_buckets(live: pl.DataFrame, buckets: tuple[int, ...], due: Due) -> tuple[int, ...]:
+    """Say which buckets' tails are long enough, from the statistics of their files."""
+    tail = pl.col("layer") == "tail"
+    sizes = (
+        live.filter(pl.col("bucket").is_in(buckets))
+        .group_by("bucket")
+        .agg(
+            tail=pl.col("rows").filter(tail).sum(),
+            base=pl.col("rows").filter(~tail).sum(),
+            rounds=pl.col("min_round").filter(tail).n_unique(),
+        )
+    )
+    long = (pl.col("tail") > due.share * pl.col("base")) | (pl.col("rounds") > due.rounds)
+    return tuple(sizes.filter((pl.col("tail") > 0) & long)["bucket"].sort())
+
+
+def _batches(
+    state: DeltaTable, live: pl.DataFrame, pairs: pl.DataFrame, buckets: tuple[int, ...], this_round: int
+) -> Iterator[pa.RecordBatch]:
+    """Give the new rows bucket by bucket, so that one bucket at a time is in memory."""
+    for bucket in buckets:
+        files = live.filter(pl.col("bucket") == bucket)
+        base = state.rows(files.filter(pl.col("layer") == "base"))
+        tail = state.rows(files.filter(pl.col("layer") == "tail"))
+        now = overlay(base, of_rounds(tail, "bucket", pairs), state.table.key)
+        open_rows = tail.filter(pl.col("round") >= this_round).join(
+            pairs.lazy(), on=["bucket", "round"], how="anti"
+        )
+        folded = now.with_columns(layer=pl.lit("base")).sort(state.table.sorted_by)
+        for part in pl.collect_all([folded, open_rows]):
+            yield from part.to_arrow().to_batches()

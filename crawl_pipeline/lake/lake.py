@@ -1,0 +1,212 @@
+"""The lake as the rest of the crawl sees it: open it, take buckets, write a round, commit it, read.
+
+Start here, then read the module a method calls. Decides nothing itself. Safe to share between threads; a process
+that was forked must open the lake again.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import deltalake
+import polars as pl
+import pyarrow.dataset as ds
+
+from crawl_pipeline.core.tables import LEASES, TABLES, Table
+from crawl_pipeline.lake import folding, leases, visible, writing
+from crawl_pipeline.lake.delta import Backoff, DeltaTable, LakeMismatch, LakeMissing
+from crawl_pipeline.lake.leases import Lease
+from crawl_pipeline.lake.visible import Wanted
+
+MOST_BUCKETS = 1024
+# Delta on S3 is safe through conditional writes. These two settings replace them: the first was dropped by the
+# library, which ignores it (delta-rs #4464), the second overwrites other writers' commits.
+UNSAFE = {"aws_s3_locking_provider": ("dynamodb",), "aws_s3_allow_unsafe_rename": ("true", "1", "yes")}
+
+
+class LakeExists(Exception):
+    """There is a lake at the root already."""
+
+
+class Lake:
+    """Every table of the crawl under one root."""
+
+    def __init__(self, root: str, tables: Mapping[str, DeltaTable], buckets: int) -> None:
+        self.root = root
+        self.buckets = buckets
+        self._tables = tables
+
+    @classmethod
+    def create(
+        cls,
+        root: str,
+        buckets: int,
+        storage_options: Mapping[str, str] | None = None,
+        backoff: Backoff | None = None,
+    ) -> "Lake":
+        """Make every table and stamp the bucket count. If it was killed half way, it can be repeated."""
+        if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
+            raise ValueError(
+                f"expected a bucket count that is a power of two up to {MOST_BUCKETS}, found {buckets}"
+            )
+        tables = _tables(root, storage_options, backoff)
+        if tables["leases"].exists():
+            raise LakeExists(f"expected no lake at {root}, found one: open it, or choose another root")
+        for table in tables.values():
+            if table.table is not LEASES:
+                table.create()
+        tables["leases"].create(leases.first_rows(buckets))  # last: a lake is there once its leases are
+        return cls.open(root, storage_options, backoff)
+
+    @classmethod
+    def open(
+        cls, root: str, storage_options: Mapping[str, str] | None = None, backoff: Backoff | None = None
+    ) -> "Lake":
+        """Open a lake whose tables are exactly the declared ones."""
+        tables = _tables(root, storage_options, backoff)
+        if not tables["leases"].exists():
+            raise LakeMissing(f"expected a lake at {root}, found none: create one, or correct the root")
+        with ThreadPoolExecutor(len(tables)) as pool:
+            list(pool.map(DeltaTable.check, tables.values()))
+        return cls(root, tables, int(tables["leases"].live()["rows"].sum()))
+
+    def claim(
+        self, buckets: Sequence[int], holder: str, now: datetime, lease_s: float, *, skip_held: bool = False
+    ) -> Lease:
+        """Take the buckets in one commit, then fence off former holders.
+
+        Raise LeaseHeld if one of them is not free; with `skip_held` take those that are, and raise if none is.
+        """
+        lease = leases.claim(self._tables["leases"], buckets, holder, now, lease_s, skip_held)
+        writing.raise_fence(self._tables["rounds"], lease)
+        return lease
+
+    def renew(self, lease: Lease, now: datetime, lease_s: float) -> Lease:
+        """Prolong the lease and begin a new round; raise LeaseLost if somebody else took over."""
+        return leases.renew(self._tables["leases"], lease, now, lease_s)
+
+    def release(self, lease: Lease) -> None:
+        """Give the buckets back; raise LeaseLost if somebody else took over."""
+        leases.release(self._tables["leases"], lease)
+
+    def write(self, lease: Lease, table: str | Table, frame: pl.DataFrame) -> None:
+        """Replace this round's rows of the leased buckets; an empty frame clears them. Nobody sees them yet.
+
+        Absent columns `round` and `layer` are filled in; present ones are checked, as are buckets and schema.
+        """
+        writing.write(self._tables[_name(table)], lease, frame)
+
+    def write_all(self, lease: Lease, frames: Mapping[str, pl.DataFrame]) -> None:
+        """Write several tables side by side."""
+        with ThreadPoolExecutor(max(1, len(frames))) as pool:
+            list(pool.map(lambda item: self.write(lease, *item), frames.items()))
+
+    def commit(self, lease: Lease, rounds: pl.DataFrame) -> None:
+        """Make the round exist for readers: a row of `rounds` per bucket. Raise LeaseLost if fenced off.
+
+        Columns `round`, `epoch` and `worker` are filled in from the lease.
+        """
+        writing.commit(self._tables["rounds"], lease, rounds)
+
+    def fold(
+        self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20
+    ) -> tuple[int, ...]:
+        """Merge tails into bases where a tail passed `share` of its base or `rounds` rounds; say which buckets."""
+        state, due = self._tables[_name(table)], folding.Due(share, rounds)
+        return folding.fold(self._tables["rounds"], state, lease, due)
+
+    def scan(
+        self,
+        table: str | Table,
+        *,
+        buckets: Sequence[int] | None = None,
+        where: pl.Expr | None = None,
+        since: int | None = None,
+        at: Mapping[str, int] | None = None,
+    ) -> pl.LazyFrame:
+        """Give committed rows; of a state table the newest row per key.
+
+        `buckets` are those the rows are for (of links the target). `since` keeps rounds after that number and skips
+        the files of earlier ones. `at` gives versions to read, as from `versions`.
+        """
+        wanted = Wanted(None if buckets is None else tuple(buckets), where, since, at)
+        return visible.scan(self._tables, TABLES[_name(table)], wanted)
+
+    def give(self, orders: pl.DataFrame) -> int:
+        """Append orders and return their number, which is also filled in as their column `order`."""
+        return writing.give(self._tables["orders"], orders)
+
+    def leases(self) -> pl.DataFrame:
+        """Every bucket's lease."""
+        return self.scan(LEASES).sort("bucket").collect()
+
+    def versions(self) -> dict[str, int]:
+        """Newest version of each table, `rounds` first: with `at` they give one picture of the lake."""
+        names = ["rounds", *(name for name in self._tables if name != "rounds")]
+        return {name: self._tables[name].read(deltalake.DeltaTable.version) for name in names}
+
+    def files(self, table: str | Table, at: int | None = None) -> list[str]:
+        """Live Parquet files for hive-partitioned readers; rows of rounds that are not committed are among them."""
+        return self._tables[_name(table)].live(at)["uri"].to_list()
+
+    def dataset(self, table: str | Table) -> ds.Dataset:
+        """The same files as an Arrow dataset."""
+        return self._tables[_name(table)].dataset()
+
+    def tidy(
+        self,
+        table: str | Table,
+        *,
+        buckets: Sequence[int] | None = None,
+        files: int = 32,
+        size: int = 64 << 20,
+    ) -> bool:
+        """Compact a log or ledger where one partition has more than `files` files below `size` bytes; say if it did.
+
+        Call it between rounds with the leased buckets: files of a round that is being written are better left alone.
+        """
+        opened = self._tables[_name(table)]
+        if opened.table.kind not in ("log", "ledger"):
+            raise ValueError(
+                f"expected a log or ledger, found {opened.table.name!r}: state is folded, leases are small"
+            )
+        return tidy(opened, buckets, files, size)
+
+    def vacuum(self, table: str | Table, hours: int = 168) -> int:
+        """Delete files that no version of the last `hours` uses; maintenance only, never while in a hurry."""
+        return self._tables[_name(table)].vacuum(hours)
+
+
+def tidy(opened: DeltaTable, buckets: Sequence[int] | None, files: int, size: int) -> bool:
+    """Compact where a partition holds too many small files."""
+    partitions = list(opened.table.partitioned_by)
+    small = opened.live().filter(pl.col("size") < size)
+    if buckets is not None and "bucket" in partitions:
+        small = small.filter(pl.col("bucket").is_in(buckets))
+    crowd = small.group_by(partitions).len()["len"].max() if partitions else small.height
+    if not isinstance(crowd, int) or crowd <= files:
+        return False
+    chosen = [("bucket", "in", [str(b) for b in buckets])] if buckets is not None and partitions else []
+    opened.compact(chosen, size)
+    return True
+
+
+def _name(table: str | Table) -> str:
+    return table if isinstance(table, str) else table.name
+
+
+def _tables(root: str, options: Mapping[str, str] | None, backoff: Backoff | None) -> dict[str, DeltaTable]:
+    given = dict(options or {})
+    _refuse_unsafe(given if "://" not in root else {**os.environ, **given})
+    base = root.rstrip("/") if "://" in root else os.path.abspath(root)
+    return {name: DeltaTable(base, table, given, backoff or Backoff()) for name, table in TABLES.items()}
+
+
+def _refuse_unsafe(settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        if value.lower() in UNSAFE.get(name.lower(), ()):
+            raise LakeMismatch(
+                f"expected conditional writes to guard commits, found {name}={value}: remove the setting; "
+                "two writers could otherwise overwrite each other's commits"
+            )

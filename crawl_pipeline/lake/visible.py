@@ -1,0 +1,135 @@
+"""What a reader may see: rows of committed rounds, and of a state table the newest row per key.
+
+Reads only. Files are chosen from the log's statistics before any is opened; the rest is left to the lazy frame, so
+that columns and filters reach the Parquet reader.
+
+Invariant: `rounds` is read before the table it judges. Rows are written before their round is committed, so every
+row of a round found there is found in the table as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from crawl_pipeline.core.tables import Table
+from crawl_pipeline.lake.delta import DeltaTable
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows a reader asks for."""
+
+    buckets: tuple[int, ...] | None = None
+    where: pl.Expr | None = None
+    since: int | None = None  # only rounds after this one
+    at: Mapping[str, int] | None = None  # table versions
+
+
+def owner(table: Table) -> str | None:
+    """Column naming the bucket whose round wrote a row; None where rows belong to no round."""
+    return next((name for name in ("source_bucket", "bucket") if name in table.column_names), None)
+
+
+def addressee(table: Table) -> str | None:
+    """Column naming the bucket a row is for."""
+    return next((name for name in ("target_bucket", "bucket") if name in table.column_names), None)
+
+
+def scan(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.LazyFrame:
+    """Give the visible rows."""
+    if table.kind in ("ledger", "control") or owner(table) is None:
+        return _plain(tables[table.name], wanted)
+    rounds = _live(tables["rounds"], Wanted(at=wanted.at))  # before the table: see above
+    if table.kind == "state":
+        return _state(tables, table, rounds, wanted)
+    return _log(tables, table, rounds, wanted)
+
+
+def committed(
+    rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | None, after: int | None
+) -> pl.DataFrame:
+    """Give the (bucket, round) pairs of committed rounds. A file of one round is known without opening it."""
+    if buckets is not None:
+        live = live.filter(pl.col("bucket").is_in(buckets))
+    if after is not None:
+        live = live.filter(pl.col("max_round") > after)
+    single = live.filter(pl.col("min_round") == pl.col("max_round"))
+    known = single.select("bucket", round="min_round")
+    merged = live.filter(pl.col("min_round") != pl.col("max_round"))
+    if merged.is_empty():
+        return known.unique()
+    return pl.concat([known, rounds.rows(merged).select("bucket", "round").collect()]).unique()
+
+
+def overlay(
+    base: pl.LazyFrame, tail: pl.LazyFrame, key: Sequence[str], where: pl.Expr | None = None
+) -> pl.LazyFrame:
+    """Lay the newest tail row of each key over the base.
+
+    A superseded base row stays hidden even if the row that superseded it does not satisfy `where`: base rows are
+    dropped by all keys of the tail, and only then does `where` choose.
+    """
+    newest = tail.sort("round", descending=True).unique(subset=list(key), keep="first")
+    kept = (base if where is None else base.filter(where)).join(newest.select(key), on=list(key), how="anti")
+    return pl.concat([kept, newest if where is None else newest.filter(where)])
+
+
+def of_rounds(rows: pl.LazyFrame, bucket: str, rounds: pl.DataFrame) -> pl.LazyFrame:
+    """Keep rows of the given (bucket, round) pairs."""
+    return rows.join(rounds.lazy(), left_on=[bucket, "round"], right_on=["bucket", "round"], how="semi")
+
+
+def _state(
+    tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted
+) -> pl.LazyFrame:
+    if wanted.since is not None:
+        raise ValueError(
+            f"expected no `since` for the state table {table.name}: filter its `round` column instead"
+        )
+    state = tables[table.name]
+    live = _live(state, wanted)
+    base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
+    if tails.is_empty():
+        rows = state.rows(base)
+        return rows if wanted.where is None else rows.filter(wanted.where)
+    pairs = committed(tables["rounds"], rounds, wanted.buckets, _before(tails))
+    return overlay(state.rows(base), of_rounds(state.rows(tails), "bucket", pairs), table.key, wanted.where)
+
+
+def _log(
+    tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted
+) -> pl.LazyFrame:
+    writer = owner(table)
+    assert writer is not None  # `scan` sends only rows of rounds here
+    live = _live(tables[table.name], wanted)
+    after = _before(live) if wanted.since is None else wanted.since
+    pairs = committed(tables["rounds"], rounds, wanted.buckets if writer == addressee(table) else None, after)
+    return _narrow(of_rounds(tables[table.name].rows(live), writer, pairs), table, wanted)
+
+
+def _plain(opened: DeltaTable, wanted: Wanted) -> pl.LazyFrame:
+    return _narrow(opened.rows(_live(opened, wanted)), opened.table, wanted)
+
+
+def _live(opened: DeltaTable, wanted: Wanted) -> pl.DataFrame:
+    live = opened.live(None if wanted.at is None else wanted.at[opened.table.name])
+    if wanted.buckets is not None and "bucket" in live.columns:
+        live = live.filter(pl.col("bucket").is_in(wanted.buckets))
+    if wanted.since is not None and "max_round" in live.columns:
+        live = live.filter(pl.col("max_round") > wanted.since)
+    return live
+
+
+def _narrow(rows: pl.LazyFrame, table: Table, wanted: Wanted) -> pl.LazyFrame:
+    bucket = addressee(table)
+    if wanted.buckets is not None and bucket is not None:
+        rows = rows.filter(pl.col(bucket).is_in(wanted.buckets))
+    if wanted.since is not None and "round" in table.column_names:
+        rows = rows.filter(pl.col("round") > wanted.since)
+    return rows if wanted.where is None else rows.filter(wanted.where)
+
+
+def _before(live: pl.DataFrame) -> int | None:
+    oldest = live["min_round"].min()
+    return oldest - 1 if isinstance(oldest, int) else None
