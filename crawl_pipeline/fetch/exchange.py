@@ -1,0 +1,378 @@
+"""One request, one answer, one row: the only function that may open a request.
+
+`exchange` asks for one URL within a deadline and within limits, and gives what came of it as a value. Remote
+trouble of any kind is a failure code in that value, never an exception. Whatever happens, the round's end in
+the middle included, exactly one row goes to the request log before control goes back; so retries, redirects,
+robots.txt and probes cannot be forgotten by whoever audits politeness.
+
+It never decides what an outcome means, waits for a host's turn, follows a redirect, or tries again.
+"""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import httpx
+import trio
+
+from crawl_pipeline.core.retry_after import retry_after_s
+from crawl_pipeline.fetch.decoding import ACCEPTED, CodingError, decode
+from crawl_pipeline.fetch.transport import WireTransport, place
+from crawl_pipeline.fetch.wire import Headers, WireError
+
+Wanted = Callable[[int, Headers], bool]
+
+CANCELLED = "cancelled by the round's end"
+
+# What an exception means, the first match along its chain of causes wins; anything else is a protocol error.
+FAILURES: tuple[tuple[type[BaseException], str], ...] = (
+    (socket.gaierror, "dns_error"),
+    (ssl.SSLError, "tls_error"),
+    (httpx.TimeoutException, "timeout"),
+    (trio.TooSlowError, "timeout"),
+    (httpx.ConnectError, "connect_error"),
+    (httpx.ReadError, "truncated"),
+    (httpx.WriteError, "connect_error"),
+    (httpx.ProxyError, "connect_error"),
+    (httpx.DecodingError, "decode_error"),
+    (ConnectionError, "connect_error"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may take: time in all, to connect, of silence; bytes of head, wire and content."""
+
+    total_s: float = 30.0
+    connect_s: float = 10.0
+    read_s: float = 20.0
+    header_bytes: int = 64_000
+    wire_bytes: int = 5_000_000
+    body_bytes: int = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Wall-clock time that moves with Trio's clock: an anchor read once, and what Trio has counted since."""
+
+    wall: datetime
+    anchor: float
+
+    @classmethod
+    def start(cls, now: datetime) -> "Clock":
+        """Tie this wall-clock time (UTC) to Trio's present."""
+        return cls(now, trio.current_time())
+
+    def now(self) -> datetime:
+        """Tell the wall-clock time."""
+        return self.at(trio.current_time())
+
+    def at(self, trio_time: float) -> datetime:
+        """Tell the wall-clock time of a Trio time."""
+        return self.wall + timedelta(seconds=trio_time - self.anchor)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What was asked, when, of which address, and what came of it; `body` is the content, or b""."""
+
+    url: str
+    cause: str
+    method: str
+    started_at: datetime
+    ended_at: datetime
+    first_byte_s: float | None
+    address: str | None
+    status: int | None
+    failure: str | None
+    reason: str | None
+    headers: Headers
+    body: bytes
+    wire_bytes: int
+    retry_after_s: float | None
+    location: str | None
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """Give all fields of this lower-case name, raw, in order."""
+        return tuple(value for own, value in self.headers if own == name)
+
+
+class RequestLog(Protocol):
+    """Where every request leaves its row."""
+
+    def add(self, row: Exchange, /) -> None: ...
+
+
+@dataclass(slots=True)
+class ListLog:
+    """A request log in memory."""
+
+    rows: list[Exchange] = field(default_factory=list)
+
+    def add(self, row: Exchange, /) -> None:
+        """Keep the row."""
+        self.rows.append(row)
+
+
+class Answers(Protocol):
+    """An answer whose head is there and whose body is still to be read, from whatever transport."""
+
+    status: int
+    headers: Headers
+    address: str | None
+
+    @property
+    def wire_bytes(self) -> int: ...
+    async def piece(self) -> bytes | None: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What the caller asks for beside the URL."""
+
+    headers: Mapping[str, str]
+    limits: Limits
+    wanted: Wanted | None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A row in the making: true at any moment, so that it can be cut off at any moment."""
+
+    url: str
+    cause: str
+    method: str
+    began: float
+    answer: Answers | None = None
+    first_byte: float | None = None
+    body: bytes = b""
+    failure: str | None = None
+    reason: str | None = None
+
+    def fail(self, failure: str, reason: str) -> None:
+        self.failure, self.reason, self.body = failure, reason, b""
+
+
+async def exchange(
+    transport: httpx.AsyncBaseTransport,
+    url: str,
+    *,
+    cause: str,
+    headers: Mapping[str, str],
+    limits: Limits,
+    clock: Clock,
+    log: RequestLog,
+    wanted: Wanted | None = None,
+    method: str = "GET",
+) -> Exchange:
+    """Ask for a canonical URL once and log what came of it.
+
+    `wanted` sees status and headers and says whether the body is to be read; if not, the connection is
+    closed.
+    """
+    draft = _Draft(url, cause, method, trio.current_time())
+    try:
+        await _within_deadline(draft, transport, _Terms(headers, limits, wanted))
+    except BaseException as stop:
+        reason = CANCELLED if isinstance(stop, trio.Cancelled) else f"stopped by {type(stop).__name__}"
+        draft.fail("timeout", reason)
+        log.add(_row(draft, clock))
+        raise
+    row = _row(draft, clock)
+    log.add(row)
+    return row
+
+
+async def _within_deadline(
+    draft: _Draft,
+    transport: httpx.AsyncBaseTransport,
+    terms: _Terms,
+) -> None:
+    """Bound the whole by `total_s` and each wait for the peer by `read_s`: one scope, its deadline moves."""
+    limits = terms.limits
+    end = draft.began + limits.total_s
+    with trio.CancelScope(deadline=end) as scope:
+
+        def pulse() -> None:
+            scope.deadline = min(end, trio.current_time() + limits.read_s)
+
+        try:
+            await _ask_and_read(draft, transport, terms, pulse)
+        except (WireError, CodingError) as trouble:
+            draft.fail(trouble.failure, trouble.reason)
+        except Exception as trouble:
+            draft.fail(*_failure_of(trouble))
+        finally:
+            if draft.answer is not None:
+                await draft.answer.close()
+    if scope.cancelled_caught:
+        late = scope.deadline >= end
+        draft.fail(
+            "timeout", f"over {limits.total_s:g} s in all" if late else f"silent for {limits.read_s:g} s"
+        )
+
+
+async def _ask_and_read(
+    draft: _Draft,
+    transport: httpx.AsyncBaseTransport,
+    terms: _Terms,
+    pulse: Callable[[], None],
+) -> None:
+    limits, wanted = terms.limits, terms.wanted
+    names = list(terms.headers.items())
+    if "accept-encoding" not in {name.lower() for name in terms.headers}:
+        names.append(("Accept-Encoding", ACCEPTED))
+    answer: Answers
+    if isinstance(transport, WireTransport):
+        answer = await transport.ask(
+            draft.url,
+            names,
+            method=draft.method,
+            connect_s=limits.connect_s,
+            head_bytes=limits.header_bytes,
+            pulse=pulse,
+        )
+    else:
+        answer = await _ask_through_httpx(transport, draft, names, limits)
+    draft.answer, draft.first_byte = answer, trio.current_time()
+    if wanted is not None and not wanted(answer.status, answer.headers):
+        draft.reason = "the body is not wanted"
+        return
+    coded = await _read_body(answer, draft.method, limits)
+    encodings = [value for name, value in answer.headers if name == "content-encoding"]
+    draft.body = decode(coded, encodings, limits.body_bytes)
+
+
+async def _read_body(answer: Answers, method: str, limits: Limits) -> bytes:
+    """Collect the body as sent; a length over the limit is believed before the first byte of it."""
+    bodiless = method == "HEAD" or answer.status in (204, 304)
+    if not bodiless and _declared_bytes(answer.headers) > limits.wire_bytes:
+        raise WireError("too_large", f"says it has over {limits.wire_bytes} bytes")
+    pieces: list[bytes] = []
+    size = 0
+    while (piece := await answer.piece()) is not None:
+        pieces.append(piece)
+        size += len(piece)
+        if size > limits.wire_bytes:
+            raise WireError("too_large", f"over {limits.wire_bytes} bytes on the wire")
+    return b"".join(pieces)
+
+
+def _declared_bytes(headers: Headers) -> int:
+    for name, value in headers:
+        if name == "content-length":
+            return int(value) if value.isdecimal() and len(value) < 20 else 0
+    return 0
+
+
+def _row(draft: _Draft, clock: Clock) -> Exchange:
+    answer = draft.answer
+    started_at, ended_at = clock.at(draft.began), clock.now()
+    headers = answer.headers if answer else ()
+    return Exchange(
+        url=draft.url,
+        cause=draft.cause,
+        method=draft.method,
+        started_at=started_at,
+        ended_at=ended_at,
+        first_byte_s=None if draft.first_byte is None else draft.first_byte - draft.began,
+        address=answer.address if answer else None,
+        status=answer.status if answer else None,
+        failure=draft.failure,
+        reason=draft.reason,
+        headers=headers,
+        body=draft.body,
+        wire_bytes=answer.wire_bytes if answer else 0,
+        retry_after_s=_retry_after(headers, ended_at),
+        location=_first(headers, "location"),
+    )
+
+
+def _retry_after(headers: Headers, now: datetime) -> float | None:
+    value = _first(headers, "retry-after")
+    return None if value is None else retry_after_s(value, now)
+
+
+def _first(headers: Headers, name: str) -> str | None:
+    for own, value in headers:
+        if own == name:
+            return value
+    return None
+
+
+def _failure_of(trouble: Exception) -> tuple[str, str]:
+    """Name the failure of a transport that is not ours."""
+    chain: list[BaseException] = [trouble]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    reason = f"{type(trouble).__name__}: {trouble}"[:300]
+    for kind, failure in FAILURES:
+        if any(isinstance(one, kind) for one in chain):
+            return failure, reason
+    return ("truncated" if "peer closed connection" in reason else "protocol_error"), reason
+
+
+# Transports that users bring
+
+
+class _HttpxAnswer:
+    """An httpx response read raw: its own decoding is never used, it knows no limits."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self.status = response.status_code
+        self.headers: Headers = tuple(
+            (name.lower().decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw
+        )
+        self.address: str | None = response.extensions.get("address")
+        self.wire_bytes = 0
+        self._response = response
+        self._pieces: AsyncIterator[bytes] | None = None
+
+    async def piece(self) -> bytes | None:
+        if self._pieces is None:
+            assert isinstance(self._response.stream, httpx.AsyncByteStream)
+            self._pieces = aiter(self._response.stream)
+        data = await anext(self._pieces, None)
+        self.wire_bytes += len(data or b"")
+        return data
+
+    async def close(self) -> None:
+        """Close without waiting: what a cancelled request leaves behind must not hold up the round."""
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
+            await self._response.aclose()
+
+
+async def _ask_through_httpx(
+    transport: httpx.AsyncBaseTransport, draft: _Draft, names: list[tuple[str, str]], limits: Limits
+) -> _HttpxAnswer:
+    to = place(draft.url)
+    waits = {
+        "connect": limits.connect_s,
+        "read": limits.read_s,
+        "write": limits.read_s,
+        "pool": limits.total_s,
+    }
+    request = httpx.Request(
+        draft.method,
+        _httpx_url(draft.url),
+        headers=[("Host", to.authority), *names],
+        extensions={"target": to.target.encode("ascii"), "url": draft.url, "timeout": waits},
+    )
+    return _HttpxAnswer(await transport.handle_async_request(request))
+
+
+def _httpx_url(url: str) -> httpx.URL:
+    """Give httpx a URL it takes; the true one travels in the extensions, and its target byte for byte.
+
+    httpx refuses some hosts that exist (symbols, as xn--n3h) and very long URLs. A transport that reads
+    request.extensions["url"] still serves them; one that does not, fails to resolve the reserved name (RFC
+    2606 2).
+    """
+    try:
+        return httpx.URL(url)
+    except (httpx.InvalidURL, ValueError):
+        return httpx.URL(scheme=place(url).origin.partition(":")[0], host="not-for-httpx.invalid", path="/")

@@ -1,0 +1,40 @@
+"""Follow redirects on the spot, for what must have its answer now: robots.txt, sitemaps, probes.
+
+The rule is in core/redirects.py; each hop is one request made by the `ask` that was given, so each hop keeps
+its own row, address check and politeness. Pages are not followed here: the target of a page's redirect is a
+link.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from crawl_pipeline.core import redirects
+from crawl_pipeline.fetch.exchange import Exchange
+
+# The status line and Location came whole, so trouble in the body that nobody needs does not matter.
+_BODY_TROUBLE = frozenset((None, "truncated", "too_large", "decode_error"))
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The last exchange of a chain, all URLs asked, and why the chain ended if it ended badly."""
+
+    last: Exchange
+    chain: tuple[str, ...]
+    failure: str | None
+    reason: str | None
+
+
+async def follow(ask: Callable[[str], Awaitable[Exchange]], url: str, limit: int) -> Followed:
+    """Ask for a URL and for what it redirects to, at most `limit` redirects long (RFC 9309 2.3.1.2)."""
+    chain = [url]
+    while True:
+        last = await ask(chain[-1])
+        if last.failure not in _BODY_TROUBLE:
+            return Followed(last, tuple(chain), last.failure, last.reason)
+        step = redirects.step(last.status, last.values("location"), chain, limit)
+        if step.reason is not None:
+            return Followed(last, tuple(chain), "redirect_error", step.reason)
+        if step.url is None:
+            return Followed(last, tuple(chain), last.failure, last.reason)
+        chain.append(step.url)

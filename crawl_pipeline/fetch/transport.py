@@ -1,0 +1,327 @@
+"""One connection per origin, to an address that was checked, carrying one request at a time.
+
+The transport resolves a name, refuses the host if any of its addresses is refused, and connects to the very
+address it checked: a name that changes its mind between the two (DNS rebinding) changes nothing. It writes
+the target byte for byte, reads the answer with llhttp, and keeps the connection for the next request of the
+lane when the answer left it usable. A kept connection that turns out to be closed before it answered anything
+is replaced once, for GET and HEAD: nobody has seen that request.
+
+It never follows, decodes, retries, waits for politeness, or reads the environment: no proxy, no netrc, no key
+log. It is not for direct use: `exchange` is the only function that may open a request, because it writes the
+row.
+"""
+
+import contextlib
+import select
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
+from typing import NamedTuple, Protocol
+
+import httpx
+import trio
+
+from crawl_pipeline.core.addresses import allowed
+from crawl_pipeline.fetch.wire import ResponseReader, WireError, request_head
+
+READ_BYTES = 65_536
+MOST_ADDRESSES = 4  # of one host, tried in turn
+HEAD_BYTES = 65_536  # for callers that come through httpx and bring no limit
+
+BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
+
+Dial = Callable[[str, int], Awaitable[trio.abc.Stream]]
+
+
+class Resolves(Protocol):
+    """Gives the addresses of a host, best first, or raises WireError("dns_error")."""
+
+    async def resolve(self, host: str) -> tuple[str, ...]: ...
+
+
+class Place(NamedTuple):
+    """The parts of a URL that a connection and a request line are made of."""
+
+    origin: str
+    secure: bool
+    host: str
+    port: int
+    authority: str
+    target: str
+
+
+@dataclass(slots=True)
+class Connection:
+    """An open stream, the checked address at its other end, and the TCP socket under it if it has one."""
+
+    stream: trio.abc.Stream
+    address: str
+    socket: trio.socket.SocketType | None
+
+
+def place(url: str) -> Place:
+    """Cut a canonical URL; credentials in it are left out, they are sent to nobody (RFC 9110 4.2.4)."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    if "?" in authority:
+        authority, _, query = rest.partition("?")
+        slash, path = "/", "?" + query
+    authority = authority.rpartition("@")[2]
+    name, colon, digits = authority.rpartition(":")
+    if not colon or authority.endswith("]"):
+        name, digits = authority, ""
+    secure = scheme == "https"
+    port = int(digits) if digits else 443 if secure else 80
+    return Place(f"{scheme}://{authority}", secure, name, port, authority, slash + path or "/")
+
+
+class Answer:
+    """An answer whose head is there and whose body is still to be read; close it, whatever happens."""
+
+    __slots__ = ("_connection", "_keep", "_pulse", "_reader", "address", "headers", "status")
+
+    def __init__(
+        self,
+        connection: Connection,
+        reader: ResponseReader,
+        pulse: Callable[[], None],
+        keep: Callable[[Connection], bool],
+    ) -> None:
+        self.status = reader.status
+        self.headers = reader.headers
+        self.address: str | None = connection.address
+        self._connection: Connection | None = connection
+        self._reader = reader
+        self._pulse = pulse
+        self._keep = keep
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes received so far, head and framing included."""
+        return self._reader.received
+
+    async def piece(self) -> bytes | None:
+        """Give the next bytes of the body, still coded; b"" if only framing came, None at the end."""
+        data = self._reader.take()
+        if not data and not self._reader.done and self._connection is not None:
+            self._pulse()
+            await receive(self._connection, self._reader)
+            data = self._reader.take()
+        if not data and (self._reader.done or self._connection is None):
+            await self.close()
+            return None
+        return data
+
+    async def close(self) -> None:
+        """Give the connection back if the answer was read to its end, close it otherwise."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if not (self._reader.reusable and self._keep(connection)):
+            await trio.aclose_forcefully(connection.stream)
+
+
+class WireTransport(httpx.AsyncBaseTransport):
+    """HTTP/1.1 over Trio for http and https."""
+
+    def __init__(
+        self,
+        resolver: Resolves,
+        allow: tuple[IPv4Network | IPv6Network, ...] = (),
+        *,
+        tls: ssl.SSLContext | None = None,
+        dial: Dial | None = None,
+    ) -> None:
+        self._resolver = resolver
+        self._allow = allow
+        self._tls = tls
+        self._dial = dial or dial_tcp
+        self._kept: dict[str, Connection] = {}
+
+    async def ask(
+        self,
+        url: str,
+        headers: Iterable[tuple[str, str]],
+        *,
+        method: str = "GET",
+        connect_s: float = 10.0,
+        head_bytes: int = HEAD_BYTES,
+        pulse: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """Send a request and read the head of its answer; `pulse` is called before each wait for the peer."""
+        to = place(url)
+        head = request_head(method, to.target, to.authority, headers)
+        kept = await self._take(to)
+        if kept is not None:
+            reader = ResponseReader(head_bytes, without_body=method == "HEAD")
+            try:
+                return await self._send(kept, to.origin, head, reader, pulse)
+            except WireError:
+                if reader.received or method not in ("GET", "HEAD"):
+                    raise
+        fresh = await self._connect(to, connect_s)
+        reader = ResponseReader(head_bytes, without_body=method == "HEAD")
+        return await self._send(fresh, to.origin, head, reader, pulse)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Serve httpx: the same request, with httpx's own classes around it."""
+        url = request.extensions.get("url") or str(request.url)
+        times = request.extensions.get("timeout") or {}
+        names = [
+            (n.decode("latin-1"), v.decode("latin-1")) for n, v in request.headers.raw if n.lower() != b"host"
+        ]
+        with trio.fail_after(times.get("read") or float("inf")):
+            answer = await self.ask(url, names, method=request.method, connect_s=times.get("connect") or 10.0)
+        return httpx.Response(
+            answer.status,
+            headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers],
+            stream=_Body(answer, times.get("read") or float("inf")),
+            extensions={"address": answer.address, "http_version": b"HTTP/1.1"},
+            request=request,
+        )
+
+    async def close_host(self, host: str) -> None:
+        """Close the kept connections to a host, whatever scheme and port."""
+        for origin in [origin for origin in self._kept if place(origin).host == host]:
+            await trio.aclose_forcefully(self._kept.pop(origin).stream)
+
+    async def aclose(self) -> None:
+        """Close all kept connections."""
+        while self._kept:
+            await trio.aclose_forcefully(self._kept.popitem()[1].stream)
+
+    async def _take(self, to: Place) -> Connection | None:
+        """Take the kept connection of an origin, unless it has been closed or said something unasked."""
+        connection = self._kept.pop(to.origin, None)
+        # Under TLS a readable socket may only hold a session ticket, so only the attempt can tell.
+        if connection is not None and not to.secure and not silent(connection):
+            await trio.aclose_forcefully(connection.stream)
+            return None
+        return connection
+
+    async def _send(
+        self,
+        connection: Connection,
+        origin: str,
+        head: bytes,
+        reader: ResponseReader,
+        pulse: Callable[[], None],
+    ) -> Answer:
+        try:
+            pulse()
+            with contextlib.suppress(*BROKEN):  # what counts is whether an answer stands there already
+                await connection.stream.send_all(head)
+            while not reader.status:
+                pulse()
+                await receive(connection, reader)
+        except BaseException:
+            await trio.aclose_forcefully(connection.stream)
+            raise
+        return Answer(
+            connection, reader, pulse, lambda usable: self._kept.setdefault(origin, usable) is usable
+        )
+
+    async def _connect(self, to: Place, connect_s: float) -> Connection:
+        """Open a connection to the first checked address that accepts one, each within `connect_s`."""
+        trouble = WireError("dns_error", "no address")
+        for address in await self._checked(to.host):
+            with trio.move_on_after(connect_s) as scope:
+                try:
+                    return await self._open(address, to)
+                except OSError as refusal:
+                    trouble = WireError("connect_error", f"{address}: {refusal.strerror or refusal}")
+            if scope.cancelled_caught:
+                trouble = WireError("timeout", f"{address}: no connection within {connect_s:g} s")
+        raise trouble
+
+    async def _checked(self, host: str) -> tuple[str, ...]:
+        addresses = await self._resolver.resolve(host.strip("[]"))
+        refused = [address for address in addresses if not allowed(address, self._allow)]
+        if refused:
+            raise WireError("address_refused", f"{host} leads to {refused[0]}")
+        return addresses[:MOST_ADDRESSES]
+
+    async def _open(self, address: str, to: Place) -> Connection:
+        stream = await self._dial(address, to.port)
+        socket = stream.socket if isinstance(stream, trio.SocketStream) else None
+        return Connection(await self._secured(stream, to.host) if to.secure else stream, address, socket)
+
+    async def _secured(self, stream: trio.abc.Stream, host: str) -> trio.abc.Stream:
+        """Shake hands for the name in the URL; the address was checked before (RFC 9110 4.3.4)."""
+        try:
+            self._tls = self._tls or system_trust()
+            secured = trio.SSLStream(
+                stream, self._tls, server_hostname=host.strip("[]").rstrip("."), https_compatible=True
+            )
+            await secured.do_handshake()
+        except (trio.BrokenResourceError, ssl.SSLError, ValueError) as refusal:
+            await trio.aclose_forcefully(stream)
+            cause = refusal.__cause__ or refusal
+            raise WireError("tls_error", getattr(cause, "verify_message", "") or str(cause)) from None
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return secured
+
+
+async def receive(connection: Connection, reader: ResponseReader) -> None:
+    """Read once from the peer into the reader."""
+    try:
+        data = await connection.stream.receive_some(READ_BYTES)
+    except BROKEN as trouble:
+        if reader.received:
+            raise WireError("truncated", "the connection broke inside the answer") from None
+        raise WireError("connect_error", "the connection broke before an answer") from trouble
+    if data:
+        reader.feed(data)
+    else:
+        reader.eof()
+
+
+async def dial_tcp(address: str, port: int) -> trio.abc.Stream:
+    """Connect to an address, never to a name."""
+    family = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
+    socket = trio.socket.socket(family, trio.socket.SOCK_STREAM)
+    try:
+        await socket.connect((address, port))
+    except BaseException:
+        socket.close()
+        raise
+    return trio.SocketStream(socket)
+
+
+def silent(connection: Connection) -> bool:
+    """Whether nothing is to be read: unasked bytes or an end make a kept connection unusable."""
+    if connection.socket is None:
+        return True
+    poll = select.poll()
+    poll.register(connection.socket.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+def system_trust() -> ssl.SSLContext:
+    """Trust what the system trusts; unlike ssl.create_default_context this heeds no key log variable."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_default_certs()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class _Body(httpx.AsyncByteStream):
+    """The rest of an answer as httpx wants it, each wait bounded."""
+
+    def __init__(self, answer: Answer, read_s: float) -> None:
+        self._answer = answer
+        self._read_s = read_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            with trio.fail_after(self._read_s):
+                piece = await self._answer.piece()
+            if piece is None:
+                return
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._answer.close()
