@@ -1,9 +1,10 @@
 """Decide which addresses the crawler may connect to.
 
-A name in a link may lead anywhere, also to the machine the crawler runs on, to its neighbours, or to a cloud's metadata
-service. Only addresses of the public Internet are allowed, by the IANA special-purpose registries written out below, so that
-the answer does not depend on the Python version (`ipaddress.is_global` also lets IPv4 in IPv6 clothes pass). Never looks
-a name up. Invariant: an address that embeds an IPv4 address is allowed only if that one is.
+A name in a link may lead anywhere, also to the machine the crawler runs on, to its neighbours, or to a
+cloud's metadata service. Only addresses of the public Internet are allowed, by the IANA special-purpose
+registries written out below, so that the answer does not depend on the Python version (`ipaddress.is_global`
+also lets IPv4 in IPv6 clothes pass). Never looks a name up. Invariant: an address that embeds an IPv4 address
+is allowed only if that one is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,9 +61,7 @@ def allowed(ip: str, allow: Sequence[Network] = ()) -> bool:
     return inner in _GLOBAL_6 and not any(inner in network for network in _REFUSED_6)
 
 
-def all_allowed(
-    host: str, answers: Iterable[str], allow: Sequence[Network] = ()
-) -> bool:
+def all_allowed(host: str, answers: Iterable[str], allow: Sequence[Network] = ()) -> bool:
     """Tell whether a host may be asked: itself if it is an address, else every one of the resolver's answers.
 
     One private address among public ones is a sign of DNS rebinding, so the host is refused as a whole.

@@ -1,13 +1,15 @@
 """Read a Retry-After field: how long a host asks to be left alone.
 
-Decides only how many seconds the value means at `now`; what is done with them is for the politeness rules. Never raises
-for a value, however malformed: then there is no wish. Invariant: the answer is None or from 0 to CAP_S.
+Decides only how many seconds the value means at `now`; what is done with them is for the politeness rules.
+Never raises for a value, however malformed: then there is no wish. Invariant: the answer is None or from 0 to
+CAP_S.
 """
 
 import re
 from datetime import UTC, datetime
 
-# A host that asks for more than a week means "not today"; an error page with a year in it must not lose the host.
+# A host that asks for more than a week means "not today"; an error page with a year in it must not lose the
+# host.
 CAP_S = 604_800
 
 _MONTHS = {"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6}
@@ -26,7 +28,7 @@ _SECONDS = re.compile(r"[0-9]+")
 
 
 def retry_after_s(value: str, now: datetime) -> int | None:
-    """Return the seconds to wait from `now` (with time zone), capped; None if the value is no delay and no date."""
+    """Return the seconds to wait from `now` (with time zone), capped; None if the value says nothing."""
     value = value.strip(" \t")
     if _SECONDS.fullmatch(value):
         # More than nine digits are over the cap anyway, and int() of very long ones is refused by Python.
@@ -36,10 +38,8 @@ def retry_after_s(value: str, now: datetime) -> int | None:
 
 
 def http_date(value: str, now: datetime) -> datetime | None:
-    """Read a date in one of the three forms of RFC 9110 5.6.7; `now` settles the century of a two-digit year."""
-    found = next(
-        (m for form in _DATES if (m := form.fullmatch(value.strip(" \t")))), None
-    )
+    """Read a date of RFC 9110 5.6.7 in any of its three forms; `now` settles a two-digit year's century."""
+    found = next((m for form in _DATES if (m := form.fullmatch(value.strip(" \t")))), None)
     month = found and _MONTHS.get(found["month"].lower())
     if not found or not month:
         return None

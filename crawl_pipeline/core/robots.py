@@ -1,22 +1,23 @@
 """Decide what a robots.txt file lets us ask for (RFC 9309).
 
-Bytes in, rules out: the groups of our product token, or else those of `*`, as one list of rules, and the line that decided
-each verdict, so that it can be shown and judged again. Never fetches, never looks at a clock: what a status means and when
-an answer is too old are functions of their arguments. Where the RFC leaves room, the reading that asks less of the host wins.
+Bytes in, rules out: the groups of our product token, or else those of `*`, as one list of rules, and the line
+that decided each verdict, so that it can be shown and judged again. Never fetches, never looks at a clock:
+what a status means and when an answer is too old are functions of their arguments. Where the RFC leaves room,
+the reading that asks less of the host wins.
 
-Grouping and matching are both ours, because no matcher at hand follows the RFC to the letter: protego 0.7 closes a group at
-unknown lines, reads `$` at the end as a literal too, takes all octets outside UTF-8 for equal, and needs quadratic time and
-memory for many agents times many rules. Its answers are compared with ours in the tests.
-Invariant: reading and matching take time linear in the file, whatever it holds.
+Grouping and matching are both ours, because no matcher at hand follows the RFC to the letter: protego 0.7
+closes a group at unknown lines, reads `$` at the end as a literal too, takes all octets outside UTF-8 for
+equal, and needs quadratic time and memory for many agents times many rules. Its answers are compared with
+ours in the tests. Invariant: reading and matching take time linear in the file, whatever it holds.
 """
 
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
-from urllib.parse import quote_from_bytes
 
-from crawl_pipeline.core.urls import NotCrawlable, canonical, origin, respell
+from crawl_pipeline.core.path_rules import Rule, rule_of, spelled
+from crawl_pipeline.core.urls import NotCrawlable, canonical, origin
 
 # RFC 9309 2.5 wants at least 500 KiB to be parsed.
 READ_BYTES = 512_000
@@ -24,35 +25,6 @@ READ_BYTES = 512_000
 _REDIRECTS = (300, 301, 302, 303, 305, 307, 308)
 
 Answer = Literal["rules", "allow_all", "disallow_all"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One allow or disallow line: literal parts between its wildcards, and its weight in octets."""
-
-    allow: bool
-    octets: int
-    parts: tuple[str, ...]
-    anchored: bool
-    line: str
-
-    def matches(self, path: str) -> bool:
-        """Tell whether the pattern covers a path in the spelling of `_path`; greedy from the left, so linear."""
-        first, *rest = self.parts
-        if not path.startswith(first):
-            return False
-        if not rest:
-            return not self.anchored or len(path) == len(first)
-        at = len(first)
-        for part in rest[:-1]:
-            at = path.find(part, at)
-            if at < 0:
-                return False
-            at += len(part)
-        last = rest[-1]
-        if self.anchored:
-            return len(path) - len(last) >= at and path.endswith(last)
-        return path.find(last, at) >= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +37,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a robots.txt file says to one crawler; `rules` stand with the most specific first, allow before disallow."""
+    """What a robots.txt file says to one crawler; the most specific rule stands first, allow before disallow.
+
+    `heads` are the texts before the first wildcard of each rule.
+    """
 
     rules: tuple[Rule, ...] = ()
     heads: tuple[str, ...] = ()
@@ -74,7 +49,7 @@ class Rules:
 
     def verdict(self, url: str) -> Verdict:
         """Return the verdict of the longest matching rule; allow wins a tie (RFC 9309 2.2.2)."""
-        path = _path(url)
+        path = spelled(url)
         if path == "/robots.txt":
             return Verdict(True, None)
         # One call settles the usual case that no rule begins like the path.
@@ -98,8 +73,9 @@ def robots_url(url: str) -> str:
 def answer(status: int | None, failure: str | None = None) -> Answer:
     """Say what a robots.txt answer means (RFC 9309 2.3.1); 304 means that the rules we hold still count.
 
-    429 asks to slow down, so taking it for "no rules" would be perverse: it counts as unreachable. A chain of more than
-    five redirects, or a broken one, may be taken for a missing file (2.3.1.2). A file over the size limit is read up to it.
+    429 asks to slow down, so taking it for "no rules" would be perverse: it counts as unreachable. A chain of
+    more than five redirects, or a broken one, may be taken for a missing file (2.3.1.2). A file over the size
+    limit is read up to it.
     """
     if failure == "redirect_error" or (failure is None and status in _REDIRECTS):
         return "allow_all"
@@ -110,13 +86,9 @@ def answer(status: int | None, failure: str | None = None) -> Answer:
     return "allow_all" if 400 <= status < 500 and status != 429 else "disallow_all"
 
 
-def expired(
-    fetched_at: datetime, now: datetime, state: Answer, ttl_s: float, retry_s: float
-) -> bool:
-    """Tell whether an answer must be asked for again: at most a day old (RFC 9309 2.4), sooner after a failure."""
-    return now - fetched_at >= timedelta(
-        seconds=retry_s if state == "disallow_all" else ttl_s
-    )
+def expired(fetched_at: datetime, now: datetime, state: Answer, ttl_s: float, retry_s: float) -> bool:
+    """Tell whether to ask again: after `ttl_s` (RFC 9309 2.4: at most a day), sooner if it was unreachable."""
+    return now - fetched_at >= timedelta(seconds=retry_s if state == "disallow_all" else ttl_s)
 
 
 def read(body: bytes, agent: str, url: str | None = None) -> Rules:
@@ -132,9 +104,7 @@ def read(body: bytes, agent: str, url: str | None = None) -> Rules:
         rules=ordered,
         heads=tuple(rule.parts[0] for rule in ordered),
         crawl_delay_s=max(delays, default=None),
-        sitemaps=_sitemaps(
-            [value for name, value, _ in records if name == "sitemap"], url
-        ),
+        sitemaps=_sitemaps([value for name, value, _ in records if name == "sitemap"], url),
     )
 
 
@@ -145,7 +115,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def _lines(body: bytes) -> list[bytes]:
-    """Split into lines: CR, LF and CRLF only (RFC 9309 2.2). A line cut by the size limit is dropped: half a path is no rule."""
+    """Split at CR, LF, CRLF only (RFC 9309 2.2); drop the line that the size limit cuts, half a path is no rule."""
     lines = _EOL.split(body[:READ_BYTES].removeprefix(_BOM))
     return lines[:-1] if len(body) > READ_BYTES else lines
 
@@ -168,9 +138,7 @@ _NAMES = {
     b"site-map": "sitemap",
 }
 _RECORD = re.compile(
-    rb"\s*("
-    + rb"|".join(map(re.escape, sorted(_NAMES, key=len, reverse=True)))
-    + rb")(?:\s*:\s*(.*)|\s+(\S+)\s*)",
+    rb"\s*(" + rb"|".join(map(re.escape, sorted(_NAMES, key=len, reverse=True))) + rb")(?:\s*:\s*(.*)|\s+(\S+)\s*)",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -190,7 +158,7 @@ _TOKEN = re.compile(rb"[A-Za-z_-]+")
 
 
 def _token(value: bytes) -> bytes:
-    """Return the product token at the start of a value (RFC 9309 2.2.1); `ExampleBot/1.0` means ExampleBot."""
+    """Return the product token that a value begins with (RFC 9309 2.2.1); `Bot/1.0` means Bot."""
     if value[:1] == b"*" and not value[1:].strip():
         return b"*"
     found = _TOKEN.match(value)
@@ -200,7 +168,7 @@ def _token(value: bytes) -> bytes:
 def _own(records: list[Record], mine: bytes) -> tuple[list[Rule], list[float]]:
     """Return rules and delays of the groups that name `mine`, else of the `*` groups (RFC 9309 2.2.1).
 
-    Only allow and disallow end a run of user-agent lines, other records must not (2.2.4). A crawl-delay, which is no
+    Only allow and disallow end a run of user-agent lines, other records must not (2.2.4). A crawl-delay, no
     record of the RFC, counts for the agents named just before it: "agent, delay, agent, delay" gives each its own.
     """
     rules: dict[bytes, list[Rule]] = {}
@@ -224,7 +192,7 @@ def _own(records: list[Record], mine: bytes) -> tuple[list[Rule], list[float]]:
         elif name in ("allow", "disallow"):
             ruled = True
             for token in group:
-                rules[token] += _rule(name == "allow", value, line)
+                rules[token] += rule_of(name == "allow", value, line)
         last = name
     token = mine if mine in rules else b"*"
     return rules.get(token, []), delays[token]
@@ -237,51 +205,9 @@ def _seconds(value: bytes) -> list[float]:
     return [float(value)] if _DECIMAL.fullmatch(value) else []
 
 
-# What stays as it is in a path and query; the rest is escaped before comparison (RFC 9309 2.2.2). Characters that URL
-# parsers escape in one component and leave alone in another (such as the apostrophe) are escaped on both sides.
-_PLAIN = "%/?:@!&()+,;=[]#~"
-
-
-def _path(url: str) -> str:
-    """Return path and query of a canonical URL in the spelling that patterns are compared in."""
-    return _query_plain(quote_from_bytes(url[len(origin(url)) :].encode(), _PLAIN))
-
-
-def _rule(allow: bool, value: bytes, line: bytes) -> list[Rule]:
-    """Read a pattern; an empty one, or one that starts with neither / nor *, is no rule."""
-    if not value.startswith((b"/", b"*")):
-        return []
-    pattern = respell(quote_from_bytes(value, _PLAIN + "*$"))
-    anchored = pattern.endswith("$")
-    # Only `*` and a final `$` are special (2.2.3); a literal one is written %2A and %24, here and in `_path`.
-    literal = _query_plain(pattern[:-1] if anchored else pattern).replace("$", "%24")
-    text = line.strip().decode("utf-8", "replace")
-    return [
-        Rule(
-            allow,
-            len(pattern),
-            tuple(re.sub(r"\*+", "*", literal).split("*")),
-            anchored,
-            text,
-        )
-    ]
-
-
-def _query_plain(path: str) -> str:
-    """Undo the escapes of : and / in the query, where they mean the same (RFC 9309 2.2.2, second row of its table)."""
-    head, mark, query = path.partition("?")
-    return (
-        head + mark + query.replace("%2F", "/").replace("%3A", ":")
-        if "%" in query
-        else path
-    )
-
-
 def _sitemaps(values: list[bytes], base: str | None) -> tuple[str, ...]:
     """Return the crawlable sitemap URLs in file order, each once."""
-    found = dict.fromkeys(
-        _sitemap(value.decode("utf-8", "replace"), base) for value in values
-    )
+    found = dict.fromkeys(_sitemap(value.decode("utf-8", "replace"), base) for value in values)
     return tuple(url for url in found if url)
 
 

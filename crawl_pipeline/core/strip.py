@@ -1,7 +1,8 @@
 """Measure URLs against endless URL spaces, and drop the parameters that say nothing about a page.
 
-Decides nothing by itself: `shape` measures and `strip` applies the rules it is given. Never part of `canonical`, because
-both lose information that a server could use. Invariant: `strip` of a canonical URL is canonical, and idempotent.
+Decides nothing by itself: `shape` measures and `strip` applies the rules it is given. Never part of
+`canonical`, because both lose information that a server could use. Invariant: `strip` of a canonical URL is
+canonical, and idempotent.
 """
 
 import re
@@ -21,17 +22,13 @@ class Shape:
 
 
 def shape(url: str) -> Shape:
-    """Measure a canonical URL: non-empty path segments, query parameters, the most frequent segment's count."""
+    """Measure a canonical URL: non-empty path segments, query parameters, how often one segment comes back."""
     path, _, query = url[len(origin(url)) :].partition("?")
     segments = [segment for segment in path.split("/") if segment]
     repeats = (
-        max((segments.count(segment) for segment in set(segments)), default=0)
-        if len(segments) > 1
-        else len(segments)
+        max((segments.count(segment) for segment in set(segments)), default=0) if len(segments) > 1 else len(segments)
     )
-    return Shape(
-        len(url), len(segments), len([p for p in query.split("&") if p]), repeats
-    )
+    return Shape(len(url), len(segments), len([p for p in query.split("&") if p]), repeats)
 
 
 # What campaigns and sessions leave behind; a page is the same without them. Names are compared in lower case.
@@ -77,7 +74,7 @@ _PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class StripRules:
-    """Which query parameters say nothing about the page: by whole name, by prefix; and whether order says something."""
+    """Which query parameters say nothing about the page, by name or prefix; whether to sort the others."""
 
     names: frozenset[str] = TRACKING
     prefixes: tuple[str, ...] = ("utm_",)
@@ -86,7 +83,7 @@ class StripRules:
 
 
 def strip(url: str, rules: StripRules) -> str:
-    """Drop the parameters that `rules` name from a canonical URL, and sort the rest by name if they say so."""
+    """Drop the parameters that `rules` name from a canonical URL; sort the rest by name if they say so."""
     head, mark, query = url.partition("?")
     if rules.path_session and ";" in head:
         head = _PATH_SESSION.sub("", head)

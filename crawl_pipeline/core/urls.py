@@ -1,9 +1,10 @@
 """Give every URL one spelling, and every host its site and bucket.
 
-Decides which references are crawlable URLs at all and how they are written down: the WHATWG URL Standard (by ada),
-http and https only, no credentials, no fragment, then RFC 3986 6.2.2.1 and 6.2.2.2 in path and query. It never asks
-the network and never drops a part of a URL that a server could tell apart; `strip` does that, apart and on request.
-Invariant: `canonical(canonical(u)) == canonical(u)`, and what a URL hashes to never changes between runs or machines.
+Decides which references are crawlable URLs at all and how they are written down: the WHATWG URL Standard (by
+ada), http and https only, no credentials, no fragment, then RFC 3986 6.2.2.1 and 6.2.2.2 in path and query.
+It never asks the network and never drops a part of a URL that a server could tell apart; `strip` does that,
+apart and on request. Invariant: `canonical(canonical(u)) == canonical(u)`, and what a URL hashes to never
+changes between runs or machines.
 """
 
 import re
@@ -19,50 +20,42 @@ from xxhash import xxh3_64_intdigest
 # Longer references are data: URLs gone astray or traps; no server of note takes a longer request line.
 MAX_CHARS = 16_384
 
-_UNRESERVED = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-)
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _SCHEMES = ("http://", "https://")
 
-# References that ada would only copy: plain segments that do not begin with a dot and need no escape. Nine links in
-# ten of a documentation page are like that, and a match costs a tenth of a parse. Anything else goes to ada.
+# References that ada would only copy: plain segments that do not begin with a dot and need no escape. Nine
+# links in ten of a documentation page are like that, and a match costs a tenth of a parse. Anything else goes
+# to ada.
 _SEGMENT = r"[A-Za-z0-9_~\-][A-Za-z0-9_.~\-]*+"
 _PATH = rf"(?:{_SEGMENT}/)*(?:{_SEGMENT})?+"
 _QUERY = r"(?:\?[A-Za-z0-9_.~\-=&+/,:;@]++)?+"
 _PLAIN_RELATIVE = re.compile(rf"((?:\.\./)*)({_PATH}{_QUERY})")
 _PLAIN_ROOTED = re.compile(rf"/{_PATH}{_QUERY}")
-# Lower-case letter-digit-hyphen names that end in letters are neither IPv4 spellings nor (without xn--) IDNA labels.
-_PLAIN_ABSOLUTE = re.compile(
-    rf"https?://(?:(?!xn--)[a-z][a-z0-9\-]*\.)+(?!xn--)[a-z]{{2,}}/{_PATH}{_QUERY}"
-)
+# Lower-case letter-digit-hyphen names that end in letters are neither IPv4 spellings nor (without xn--) IDNA
+# labels.
+_PLAIN_ABSOLUTE = re.compile(rf"https?://(?:(?!xn--)[a-z][a-z0-9\-]*\.)+(?!xn--)[a-z]{{2,}}/{_PATH}{_QUERY}")
 
 
 class NotCrawlable(ValueError):
     """A reference that is no URL of a page: `reason` is "syntax", "scheme" or "length"."""
 
     def __init__(self, reason: str, href: str) -> None:
-        super().__init__(
-            f"expected an http or https URL, found {href[:200]!r} ({reason}); skip the reference"
-        )
+        super().__init__(f"expected an http or https URL, found {href[:200]!r} ({reason}); skip the reference")
         self.reason = reason
 
 
 def canonical(href: str, base: str | None = None, *, encoding: str = "utf-8") -> str:
     """Return the one spelling of `href`, resolved against `base`; raise NotCrawlable if there is none.
 
-    `encoding` is that of the document the reference stands in: HTML encodes the query with it, the path never.
+    `encoding` is that of the document the reference stands in: HTML encodes the query with it, never the path.
     """
     if len(href) > MAX_CHARS:
         raise NotCrawlable("length", href)
     if encoding != "utf-8" and not href.isascii():
         href = _query_in(href, encoding)
     try:
-        url = (
-            ada_url.normalize_url(href)
-            if base is None
-            else ada_url.join_url(base, href)
-        )
+        url = ada_url.normalize_url(href) if base is None else ada_url.join_url(base, href)
     except ValueError:
         raise NotCrawlable("syntax", href) from None
     if not url.startswith(_SCHEMES):
@@ -81,18 +74,15 @@ def joiner(base: str, encoding: str = "utf-8") -> Callable[[str], str]:
     """
     root = origin(base)
     path = base[len(root) :].partition("?")[0]
-    # prefixes[n] is the directory that n times `../` leads to; above the root one stays there (RFC 3986 5.2.4).
+    # prefixes[n] is the directory that n times `../` leads to; above the root one stays there (RFC 3986
+    # 5.2.4).
     folders = path.split("/")[:-1]
     prefixes = [root + "/".join(folders[:n]) + "/" for n in range(len(folders), 0, -1)]
     last = len(prefixes) - 1
 
     def join(href: str) -> str:
         if len(href) <= MAX_CHARS:
-            if (
-                (plain := _PLAIN_RELATIVE.fullmatch(href))
-                and plain[2]
-                and plain[2][0] != "?"
-            ):
+            if (plain := _PLAIN_RELATIVE.fullmatch(href)) and plain[2] and plain[2][0] != "?":
                 return prefixes[min(len(plain[1]) // 3, last)] + plain[2]
             if _PLAIN_ROOTED.fullmatch(href):
                 return root + href
@@ -112,7 +102,7 @@ def _without_userinfo(url: str) -> str:
 
 
 def respell(text: str) -> str:
-    """Apply RFC 3986 6.2.2.1 and 6.2.2.2 until nothing changes: plain unreserved characters, upper-case escapes."""
+    """Apply RFC 3986 6.2.2.1 and 6.2.2.2 until nothing changes: no escaped letters, no lower-case escapes."""
     while (spelled := _ESCAPE.sub(_spelling, text)) != text:
         text = spelled
     return text
@@ -156,7 +146,7 @@ def origin(url: str) -> str:
 
 
 def host(url: str) -> str:
-    """Return the host of a canonical URL as it stands there, without port; an IPv6 address keeps its brackets."""
+    """Return the host of a canonical URL as it stands there, without port; IPv6 keeps its brackets."""
     authority = origin(url).partition("://")[2]
     if authority.startswith("["):
         return authority[: authority.index("]") + 1]
@@ -171,7 +161,7 @@ def _suffixes() -> PublicSuffixList:
 
 @lru_cache(maxsize=65_536)
 def site(host: str) -> str:
-    """Return the registrable domain of a host; an address, a single label or a public suffix stands for itself."""
+    """Return the registrable domain of a host; an address, one label or a public suffix stands for itself."""
     name = host.rstrip(".")
     if name.startswith("[") or _is_ipv4(name):
         return name
@@ -188,7 +178,7 @@ def _is_ipv4(name: str) -> bool:
 
 
 def hash64(text: str) -> int:
-    """Return the signed 64-bit XXH3 of a text with seed 0: stored columns depend on it, so it never changes."""
+    """Return the signed 64-bit XXH3 of a text, seed 0; stored columns depend on it, so it never changes."""
     digest = xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
     return digest - (1 << 64) if digest >= 1 << 63 else digest
 
@@ -197,9 +187,7 @@ url_hash = hash64
 
 
 def bucket(site: str, buckets: int) -> int:
-    """Return the bucket of a site out of `buckets` (a power of two): the low bits of its hash, so buckets can be split."""
+    """Return the bucket of a site out of `buckets`, a power of two: the low bits of its hash."""
     if buckets < 1 or buckets & (buckets - 1):
-        raise ValueError(
-            f"expected a power of two as number of buckets, found {buckets}; choose 1, 2, 4, ... 4096"
-        )
+        raise ValueError(f"expected a power of two as number of buckets, found {buckets}; choose 1, 2, 4, ... 4096")
     return hash64(site) & (buckets - 1)

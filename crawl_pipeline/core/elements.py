@@ -1,0 +1,129 @@
+"""Find the elements of a page that lead somewhere or say something about it.
+
+One walk over the tree, references kept as written; resolving them is for the caller. Which element counts is
+decided here: the first base, the first title, a canonical link only from the head, a robots meta from
+anywhere, because an image in a head's noscript makes parsers close the head early. Invariant: a pure fragment
+is no reference, and each reference is kept once.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from crawl_pipeline.core import directives
+from crawl_pipeline.core.directives import Wishes
+
+Kind = Literal["link", "canonical", "frame", "refresh", "alternate", "next"]
+Attributes = Mapping[str, str | None]
+
+_WANTED = "[href],meta,iframe,frame,title"
+# Paid and user-made links carry their own words for the same wish.
+_NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
+_FEEDS = frozenset({"application/rss+xml", "application/atom+xml"})
+
+
+class Found:
+    """What the walk has come upon so far; grows during it and is only read afterwards."""
+
+    __slots__ = (
+        "alternates",
+        "base",
+        "canonical",
+        "cut",
+        "hrefs",
+        "lang",
+        "others",
+        "refresh",
+        "title",
+        "wishes",
+    )
+
+    def __init__(self) -> None:
+        self.title = self.lang = ""
+        self.base: str | None = None
+        self.canonical: str | None = None
+        self.refresh: str | None = None
+        self.wishes = Wishes()
+        self.hrefs: dict[str, bool] = {}
+        self.others: dict[tuple[str, Kind], None] = {}
+        self.alternates: list[tuple[str, str]] = []
+        self.cut = False
+
+
+def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -> Found:
+    """Walk over a page; `agent` is our token in lower case, `most_links` bounds the references kept."""
+    found = Found()
+    hrefs = found.hrefs
+    for node in tree.css(_WANTED):
+        tag = node.tag
+        attributes = node.attributes
+        if tag in ("a", "area"):
+            href = attributes.get("href")
+            if not href or not (href := href.partition("#")[0]):
+                continue
+            nofollow = "rel" in attributes and not _NOFOLLOW.isdisjoint(_words(attributes["rel"]))
+            if href in hrefs:
+                hrefs[href] = hrefs[href] and nofollow
+            elif len(hrefs) < most_links:
+                hrefs[href] = nofollow
+            else:
+                found.cut = True
+        elif tag == "meta":
+            _take_meta(found, attributes, agent)
+        elif tag == "link":
+            _take_link(found, node, attributes, source)
+        elif tag == "base":
+            found.base = found.base or attributes.get("href")
+        elif tag == "title":
+            found.title = found.title or " ".join(node.text().split())
+        elif tag in ("iframe", "frame") and (href := attributes.get("src")) and len(found.others) < most_links:
+            found.others[href, "frame"] = None
+    root = tree.root
+    found.lang = (root.attributes.get("lang") or "") if root else ""
+    return found
+
+
+def _words(value: str | None) -> list[str]:
+    return value.lower().split() if value else []
+
+
+def _take_meta(found: Found, attributes: Attributes, agent: str) -> None:
+    content = attributes.get("content")
+    if not content:
+        return
+    name = (attributes.get("name") or "").strip().lower()
+    if name and name in ("robots", agent):
+        found.wishes = found.wishes.also(directives.from_words(content))
+    if (attributes.get("http-equiv") or "").strip().lower() == "refresh":
+        found.refresh = found.refresh or directives.refresh_target(content)
+
+
+def _take_link(found: Found, node: LexborNode, attributes: Attributes, source: bytes) -> None:
+    rel, href = _words(attributes.get("rel")), attributes.get("href")
+    if not href or not rel or len(found.others) >= 1_000:
+        return
+    if "canonical" in rel and found.canonical is None and _in_head(node, source):
+        found.canonical = href.strip()
+    if "next" in rel:
+        found.others[href, "next"] = None
+    if "alternate" in rel and "stylesheet" not in rel:
+        if hreflang := attributes.get("hreflang"):
+            found.alternates.append((hreflang.strip(), href))
+        if hreflang or (attributes.get("type") or "").strip().lower() in _FEEDS:
+            found.others[href, "alternate"] = None
+
+
+def _in_head(node: LexborNode, source: bytes) -> bool:
+    """Tell whether a canonical link was written in the head: in a body anybody who may comment may write it.
+
+    A link that the parser moved to the body counts if it stands before the end of the head in the source.
+    """
+    parent = node.parent
+    while parent is not None and parent.tag not in ("head", "body"):
+        parent = parent.parent
+    if parent is not None and parent.tag == "head":
+        return True
+    lower = source.lower()
+    ends = [at for mark in (b"</head", b"<body") if (at := lower.find(mark)) >= 0]
+    return bool(ends) and b"canonical" in lower[: min(ends)]
