@@ -87,9 +87,7 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
     try:
         connection.execute("create schema snapshot")
         for table in (ROUNDS, *(table for table in TABLES.values() if table is not ROUNDS)):
-            connection.execute(
-                f"create view main.{table.name} as {_visible(table, _rows(connection, lake, table))}"
-            )
+            connection.execute(f"create view main.{table.name} as {_visible(table, _rows(connection, lake, table))}")
             _comment(connection, table)
             if table is ROUNDS:
                 connection.execute("create table snapshot.committed as select bucket, round from main.rounds")
@@ -127,8 +125,8 @@ def _visible(table: Table, rows: str) -> str:
     """Select the rows that exist for a reader.
 
     A window over a state table was as fast as an overlay of base and tail by two anti-joins, or faster
-    (2 M rows: 0.3 to 0.5 s), and a filter on bucket, host or key goes below it (0.03 s). For that it names the
-    host, though the key alone decides.
+    (2 M rows: 0.3 to 0.5 s), and a filter on bucket, host or key goes below it (0.03 s). For that it names
+    the host, though the key alone decides.
     """
     columns = ", ".join(f'"{name}"' for name in table.column_names)
     selected = f"select {columns} from ({rows}) as stored"
@@ -152,8 +150,9 @@ def _comment(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
 
 def _lock(connection: duckdb.DuckDBPyConnection, lake: Files) -> None:
     """Leave nothing open but the lake's own folder; for a remote lake, nothing at all."""
-    allowed = "" if _remote(lake) else _quoted(str(Path(lake.root).resolve()))
-    connection.execute(f"set allowed_directories = [{allowed}]")
+    root = Path(lake.root)
+    spellings = [] if _remote(lake) else [_quoted(str(path)) for path in (root, root.absolute(), root.resolve())]
+    connection.execute(f"set allowed_directories = [{', '.join(spellings)}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
 
@@ -234,9 +233,7 @@ def _result(connection: duckdb.DuckDBPyConnection, report: Report) -> Result:
 def _named(kind: Callable[[Path], tuple[Report, ...]], name: str, folder: Path) -> Report:
     reports = {report.name: report for report in kind(folder)}
     if name not in reports:
-        raise ReportError(
-            f"no {kind.__name__} file {name}.sql in {folder}; there are {', '.join(reports) or 'none'}"
-        )
+        raise ReportError(f"no {kind.__name__} file {name}.sql in {folder}; there are {', '.join(reports) or 'none'}")
     return reports[name]
 
 
@@ -245,9 +242,7 @@ def _report(path: Path) -> Report:
     first, second, *_ = [*sql.splitlines(), "", ""]
     sentence, names = first.removeprefix("-- "), second.removeprefix("-- tables: ")
     if sentence == first or names == second:
-        raise ReportError(
-            f"{path} must begin with `-- <sentence>` and `-- tables: a, b`, found {first!r}, {second!r}"
-        )
+        raise ReportError(f"{path} must begin with `-- <sentence>` and `-- tables: a, b`, found {first!r}, {second!r}")
     tables = tuple(name.strip() for name in names.split(","))
     unknown = [name for name in tables if name not in TABLES]
     if unknown:

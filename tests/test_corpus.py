@@ -9,9 +9,11 @@ from urllib.parse import unquote
 import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from polars.testing import assert_frame_equal
 
 from crawl_pipeline import corpus
 from crawl_pipeline.core.tables import TABLES
+from crawl_pipeline.lake import Lake
 
 Rows = dict[str, list[dict[str, object]]]
 
@@ -35,15 +37,11 @@ class Folder:
     def add(self, name: str, *rows: dict[str, object]) -> None:
         table = TABLES[name]
         frame = table.frame(list(rows)) if rows else table.empty()
-        write_deltalake(
-            f"{self.root}/{name}", frame.to_arrow(), partition_by=list(table.partitioned_by), mode="append"
-        )
+        write_deltalake(f"{self.root}/{name}", frame.to_arrow(), partition_by=list(table.partitioned_by), mode="append")
 
     def files(self, table: str) -> list[str]:
         path = f"{self.root}/{table}"
-        return (
-            [unquote(file) for file in DeltaTable(path).file_uris()] if DeltaTable.is_deltatable(path) else []
-        )
+        return [unquote(file) for file in DeltaTable(path).file_uris()] if DeltaTable.is_deltatable(path) else []
 
     def dataset(self, table: str) -> object:
         path = f"{self.root}/{table}"
@@ -209,6 +207,33 @@ def test_a_lake_may_stand_in_a_folder_with_any_name(tmp_path):
     assert corpus.query(lake, "select count(*) from fetches").item() == 3
 
 
+def test_the_views_show_what_the_lakes_own_scan_shows(tmp_path):
+    lake = Lake.create(str(tmp_path), buckets=2)
+    for number in range(3):
+        lease = lake.claim([0, 1], "w", T0, lease_s=60)
+        for name in ("frontier", "fetches", "pages"):
+            rows = [row | {"round": lease.round} for row in clean()[name]]
+            lake.write(lease, name, TABLES[name].frame(rows))
+        lake.fold(lease, "frontier", rounds=number)
+        if number < 2:
+            lake.commit(lease, TABLES["rounds"].frame([{"bucket": 0}, {"bucket": 1}]).drop("round"))
+            lake.release(lease)
+    with corpus.connect(lake) as connection:
+        for name, table in TABLES.items():
+            ours, theirs = corpus.read(connection, f"from {name}"), lake.scan(name).collect()
+            assert_frame_equal(ours, theirs.select(table.column_names), check_row_order=False)
+        assert corpus.read(connection, "select count(*), count(distinct round) from fetches").row(0) == (6, 2)
+
+
+@pytest.mark.parametrize("spelling", ["lake", "./lake", "link", "../x/lake"])
+def test_the_root_may_be_spelt_in_any_way(tmp_path, monkeypatch, spelling):
+    (tmp_path / "x").mkdir()
+    monkeypatch.chdir(tmp_path / "x")
+    Lake.create("lake", buckets=2)
+    (tmp_path / "x" / "link").symlink_to(tmp_path / "x" / "lake")
+    assert corpus.query(Lake.open(spelling), "select count(*) from leases").item() == 2
+
+
 # Queries.
 
 
@@ -222,9 +247,7 @@ def test_an_unknown_table_is_answered_with_the_tables_there_are(folder):
 
 
 def test_an_unknown_column_is_answered_with_the_columns_of_the_tables_used(folder):
-    with pytest.raises(
-        corpus.QueryError, match=r"(?s)hosst.*\nfetches has the columns bucket, round, .*host"
-    ):
+    with pytest.raises(corpus.QueryError, match=r"(?s)hosst.*\nfetches has the columns bucket, round, .*host"):
         corpus.query(folder({}), "with a as (select hosst from fetches) select hosst from a")
 
 
@@ -370,9 +393,7 @@ def test_every_sql_test_has_a_case_that_breaks_it():
     assert [report.name for report in corpus.tests()] == sorted(BREAKS)
 
 
-@pytest.mark.parametrize(
-    ("name", "spoil"), [(name, spoil) for name, spoils in BREAKS.items() for spoil in spoils]
-)
+@pytest.mark.parametrize(("name", "spoil"), [(name, spoil) for name, spoils in BREAKS.items() for spoil in spoils])
 def test_a_broken_sentence_is_found_and_no_other(folder, name, spoil):
     rows = clean()
     spoil(rows)
