@@ -81,9 +81,7 @@ class Change:
     rows: pl.DataFrame | pa.RecordBatchReader
     replaces: str | None = None
     transactions: Mapping[str, int] = field(default_factory=dict)
-    retries: int = (
-        3  # inside Delta, which checks for conflicts but does not decide anew; 0: next version or none
-    )
+    retries: int = 3  # inside Delta, which checks for conflicts but does not decide anew; 0: next version or none
 
 
 class DeltaTable:
@@ -211,14 +209,16 @@ class DeltaTable:
             max_commit_retries=change.retries,
             app_transactions=[Transaction(name, version) for name, version in change.transactions.items()],
         )
+        # The writer deals batches out to its threads: only a frame in one piece keeps its order.
+        rows = change.rows.rechunk() if isinstance(change.rows, pl.DataFrame) else change.rows
         if change.replaces is None:
             write_deltalake(
-                opened, change.rows, mode="append", writer_properties=WRITER,
+                opened, rows, mode="append", writer_properties=WRITER,
                 commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
             )  # fmt: skip
         else:
             write_deltalake(
-                opened, change.rows, mode="overwrite", predicate=change.replaces, writer_properties=WRITER,
+                opened, rows, mode="overwrite", predicate=change.replaces, writer_properties=WRITER,
                 commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
             )  # fmt: skip
         return read_at

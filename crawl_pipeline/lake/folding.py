@@ -80,9 +80,8 @@ def _batches(
         base = state.rows(files.filter(pl.col("layer") == "base"))
         tail = state.rows(files.filter(pl.col("layer") == "tail"))
         now = overlay(base, of_rounds(tail, "bucket", pairs), state.table.key)
-        open_rows = tail.filter(pl.col("round") >= this_round).join(
-            pairs.lazy(), on=["bucket", "round"], how="anti"
-        )
+        open_rows = tail.filter(pl.col("round") >= this_round).join(pairs.lazy(), on=["bucket", "round"], how="anti")
         folded = now.with_columns(layer=pl.lit("base")).sort(state.table.sorted_by)
         for part in pl.collect_all([folded, open_rows]):
-            yield from part.to_arrow().to_batches()
+            # One batch: the writer deals batches out to its threads, so that only the order within one is kept.
+            yield from part.rechunk().to_arrow().to_batches()

@@ -47,9 +47,7 @@ class Lake:
     ) -> "Lake":
         """Make every table and stamp the bucket count. If it was killed half way, it can be repeated."""
         if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
-            raise ValueError(
-                f"expected a bucket count that is a power of two up to {MOST_BUCKETS}, found {buckets}"
-            )
+            raise ValueError(f"expected a bucket count that is a power of two up to {MOST_BUCKETS}, found {buckets}")
         tables = _tables(root, storage_options, backoff)
         if tables["leases"].exists():
             raise LakeExists(f"expected no lake at {root}, found one: open it, or choose another root")
@@ -109,9 +107,7 @@ class Lake:
         """
         writing.commit(self._tables["rounds"], lease, rounds)
 
-    def fold(
-        self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20
-    ) -> tuple[int, ...]:
+    def fold(self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20) -> tuple[int, ...]:
         """Merge tails into bases where a tail passed `share` of its base or `rounds` rounds; say which buckets."""
         state, due = self._tables[_name(table)], folding.Due(share, rounds)
         return folding.fold(self._tables["rounds"], state, lease, due)

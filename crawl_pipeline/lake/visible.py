@@ -46,9 +46,7 @@ def scan(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.L
     return _log(tables, table, rounds, wanted)
 
 
-def committed(
-    rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | None, after: int | None
-) -> pl.DataFrame:
+def committed(rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | None, after: int | None) -> pl.DataFrame:
     """Give the (bucket, round) pairs of committed rounds. A file of one round is known without opening it."""
     if buckets is not None:
         live = live.filter(pl.col("bucket").is_in(buckets))
@@ -62,9 +60,7 @@ def committed(
     return pl.concat([known, rounds.rows(merged).select("bucket", "round").collect()]).unique()
 
 
-def overlay(
-    base: pl.LazyFrame, tail: pl.LazyFrame, key: Sequence[str], where: pl.Expr | None = None
-) -> pl.LazyFrame:
+def overlay(base: pl.LazyFrame, tail: pl.LazyFrame, key: Sequence[str], where: pl.Expr | None = None) -> pl.LazyFrame:
     """Lay the newest tail row of each key over the base.
 
     A superseded base row stays hidden even if the row that superseded it does not satisfy `where`: base rows are
@@ -80,13 +76,9 @@ def of_rounds(rows: pl.LazyFrame, bucket: str, rounds: pl.DataFrame) -> pl.LazyF
     return rows.join(rounds.lazy(), left_on=[bucket, "round"], right_on=["bucket", "round"], how="semi")
 
 
-def _state(
-    tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted
-) -> pl.LazyFrame:
+def _state(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted) -> pl.LazyFrame:
     if wanted.since is not None:
-        raise ValueError(
-            f"expected no `since` for the state table {table.name}: filter its `round` column instead"
-        )
+        raise ValueError(f"expected no `since` for the state table {table.name}: filter its `round` column instead")
     state = tables[table.name]
     live = _live(state, wanted)
     base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
@@ -97,9 +89,7 @@ def _state(
     return overlay(state.rows(base), of_rounds(state.rows(tails), "bucket", pairs), table.key, wanted.where)
 
 
-def _log(
-    tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted
-) -> pl.LazyFrame:
+def _log(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted) -> pl.LazyFrame:
     writer = owner(table)
     assert writer is not None  # `scan` sends only rows of rounds here
     live = _live(tables[table.name], wanted)

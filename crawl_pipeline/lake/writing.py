@@ -47,9 +47,7 @@ def commit(rounds: DeltaTable, lease: Lease, frame: pl.DataFrame) -> None:
     )
     rows = checked(ROUNDS, lease, given)
     if rows.is_empty():
-        raise ValueError(
-            f"expected a row in rounds for at least one of the buckets {list(lease.buckets)}, found none"
-        )
+        raise ValueError(f"expected a row in rounds for at least one of the buckets {list(lease.buckets)}, found none")
 
     def decide(opened: deltalake.DeltaTable) -> Change:
         check_fences(lease, opened.transaction_version)
@@ -64,7 +62,8 @@ def give(opened: DeltaTable, orders: pl.DataFrame) -> int:
 
     def decide(found: deltalake.DeltaTable) -> Change | None:
         nonlocal number, rows
-        # A former attempt may stand although its answer was lost.
+        # A former attempt may stand although its answer was lost. (The same order, given at the same time by the same
+        # person elsewhere, counts as this one: nothing is lost by that.)
         if number and opened.rows(opened.files(found)).filter(order=number).collect().equals(rows):
             return None
         number = found.version() + 1
@@ -100,9 +99,7 @@ def checked(table: Table, lease: Lease, frame: pl.DataFrame) -> pl.DataFrame:
 def _expect(table: Table, frame: pl.DataFrame, column: str, values: list[int] | list[str]) -> None:
     others = frame.filter(~pl.col(column).is_in(values).fill_null(value=False))[column].unique()
     if others.len():
-        raise ValueError(
-            f"{table.name}: expected {column} to be one of {values}, found also {others.to_list()[:5]}"
-        )
+        raise ValueError(f"{table.name}: expected {column} to be one of {values}, found also {others.to_list()[:5]}")
 
 
 def _of_round(table: Table, lease: Lease) -> str:
