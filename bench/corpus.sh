@@ -17,7 +17,7 @@ $as_root apt-get update -q
 $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
     apt-get install -q -y --no-install-recommends $keep python3-doc libboost-doc nginx-light
 
-for folder in /usr/share/doc/python3-doc/html /usr/share/doc/libboost-doc/HTML; do
+for folder in /usr/share/doc/python3-doc/html /usr/share/doc/libboost*-doc/doc/html; do
     if [ ! -d "$folder" ]; then
         echo "corpus: $folder is missing after the install; if the packages were there before," >&2
         echo "corpus: run: $as_root apt-get install --reinstall $keep python3-doc libboost-doc" >&2

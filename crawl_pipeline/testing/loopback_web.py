@@ -10,7 +10,6 @@ whoever is killed.
 """
 
 import argparse
-import errno
 import importlib
 import json
 import os
@@ -19,7 +18,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,40 +27,14 @@ from typing import Any
 import h11
 import trio
 
+from crawl_pipeline.testing.access_log import Row, rows
+from crawl_pipeline.testing.loopback import announce, bind
 from crawl_pipeline.testing.sites import Answer, Front, NotYet, Request, Site, Web, plain, site
 
 EXAMPLE = Web(
     hosts=(site("example.test"), site("slow.test", first_byte_s=1.0)), entries=(("example.test", "/"),)
 )
 IDLE_S = 75.0  # nginx's default for an idle connection
-BACKLOG = 128
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the access log. Times are the server's wall clock in microseconds since 1970."""
-
-    id: int
-    host: str
-    path: str  # path and query, as in the request line
-    started_at: int  # the request's head was complete
-    ended_at: int  # the answer's last bytes are about to be handed to the system
-    status: int | None  # None: the connection was reset without an answer, as the site was told to
-    bytes: int  # of the body, as sent
-    user_agent: str
-    client: str
-    server: str
-
-
-def rows(log: Path) -> list[Row]:
-    """The log so far, in the order the requests ended."""
-    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-    return [Row(**json.loads(line)) for line in lines]
-
-
-def addresses(hosts: Sequence[str], network: int = 1) -> dict[str, list[str]]:
-    """A loopback address for each host, 127.<network>.0.1 and up."""
-    return {host: [f"127.{network}.{i // 250}.{i % 250 + 1}"] for i, host in enumerate(hosts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,49 +55,6 @@ class Served:
     def ready(self) -> dict[str, Any]:
         """What a crawler needs to know, as JSON."""
         return {"port": self.port, "seeds": self.web.seeds, "hosts": dict(self.hosts), "log": str(self.log)}
-
-
-# Listening.
-
-
-def bind(names: Sequence[str], port: int) -> tuple[list[socket.socket], dict[str, list[str]]]:
-    """Listen for every host on one port; port 0 takes a free one."""
-    wanted = addresses(names) if _routes_all_of_loopback() else {name: ["127.0.0.1"] for name in names}
-    distinct = sorted({address for (address,) in wanted.values()})
-    for _ in range(20):
-        try:
-            return _bind(distinct, port), wanted
-        except OSError as trouble:
-            if port or trouble.errno != errno.EADDRINUSE:
-                raise
-    raise OSError(
-        "expected a port that is free on every loopback address, found none in 20 tries; give a port"
-    )
-
-
-def _bind(distinct: Sequence[str], port: int) -> list[socket.socket]:
-    sockets: list[socket.socket] = []
-    try:
-        for address in distinct:
-            listener = socket.create_server((address, port), backlog=BACKLOG)
-            sockets.append(listener)
-            port = listener.getsockname()[1]
-    except OSError:
-        for listener in sockets:
-            listener.close()
-        raise
-    return sockets
-
-
-def _routes_all_of_loopback() -> bool:
-    try:
-        socket.create_server(("127.1.0.1", 0)).close()
-    except OSError:
-        return False
-    return True
-
-
-# Serving.
 
 
 class Server:
@@ -182,8 +112,10 @@ class Server:
         stream: trio.SocketStream,
         connection: h11.Connection,
     ) -> None:
-        """Send an answer. Its row is written just before its last bytes go out: whoever has the answer finds the
-        row, and a request that follows the answer never seems to have come before its end."""
+        """Send an answer, its row written just before its last bytes go out.
+
+        So whoever has the answer finds the row, and no request that follows an answer seems to overlap it.
+        """
         *parts, last = _wire(connection, answer)
         sent = 0
         try:
@@ -248,7 +180,7 @@ async def _head(stream: trio.SocketStream, connection: h11.Connection) -> h11.Re
 
 
 def _wire(connection: h11.Connection, answer: Answer) -> list[tuple[bytes, int]]:
-    """An answer as the writes that carry it, each with the number of body bytes in it. A short one is one write."""
+    """An answer as the writes that carry it, each with its number of body bytes; a short one is one write."""
     framing = (
         ("transfer-encoding", "chunked") if answer.chunked else ("content-length", str(len(answer.body)))
     )
@@ -345,13 +277,7 @@ async def _run(web: Web, port: int, log: Path, ready: Path | None) -> None:
         served = await nursery.start(
             lambda task_status: serve(web, port=port, log=log, task_status=task_status)
         )
-        text = json.dumps(served.ready()) + "\n"
-        if ready is None:
-            print(text, end="", flush=True)
-        else:  # whole or not at all: somebody waits for the file to appear
-            draft = ready.with_name(f"{ready.name}.{os.getpid()}")
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(ready)
+        announce(served.ready(), ready)
 
 
 async def _cancel_on_signal(scope: trio.CancelScope) -> None:

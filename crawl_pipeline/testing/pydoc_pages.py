@@ -241,17 +241,25 @@ def digest() -> str:
 
 
 def main() -> None:
-    """Render every page that is not there yet: NAME.html, or NAME.missing with the reason."""
+    """Render every page that is not there yet, those that somebody waits for (NAME.wanted) first.
+
+    The outcome is NAME.html, or NAME.missing with the reason.
+    """
     folder, parent, started = Path(sys.argv[1]), os.getppid(), time.perf_counter()
     warnings.simplefilter("ignore")
-    os.nice(5)
     owner = modules()
-    for name in _round_robin(owner):
-        if os.getppid() != parent:
-            return
-        if not any((folder / f"{name}.{ending}").exists() for ending in ("html", "missing")):
-            _write(folder, name, owner)
+    left = {name: None for name in _round_robin(owner) if not _there(folder, name)}
+    while left and os.getppid() == parent:
+        wanted = [path.stem for path in folder.glob("*.wanted") if path.stem in left]
+        name = wanted[0] if wanted else next(iter(left))
+        _write(folder, name, owner)
+        (folder / f"{name}.wanted").unlink(missing_ok=True)
+        del left[name]
     print(f"{len(owner)} pages in {time.perf_counter() - started:.1f} s")
+
+
+def _there(folder: Path, name: str) -> bool:
+    return any((folder / f"{name}.{ending}").exists() for ending in ("html", "missing"))
 
 
 def _round_robin(owner: dict[str, str]) -> list[str]:

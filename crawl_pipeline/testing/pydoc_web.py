@@ -162,6 +162,7 @@ def _pages(listed: dict[str, str], folder: Path) -> Site:
         try:
             body = (folder / f"{name}.html").read_bytes()
         except FileNotFoundError:
+            (folder / f"{name}.wanted").touch()
             raise NotYet(name) from None
         port = request.link("", "").removeprefix("http://")
         body = body.replace(pydoc_pages.PORT.encode(), port.encode())

@@ -1,16 +1,17 @@
 """What a polite crawl of a web must fetch: found by following the links inside the generator, without
 HTTP.
 
-Independent of the crawler on purpose: pages are read with `html.parser`, URLs joined with `urllib.parse`,
+Independent of the crawler on purpose: pages are read with lxml, URLs joined with `urllib.parse`,
 and what robots.txt forbids is taken from the web's own declaration. Every site is asked as if its early
 trouble were over.
 """
 
 from collections import deque
 from dataclasses import dataclass, replace
-from html.parser import HTMLParser
 from time import sleep
 from urllib.parse import urldefrag, urljoin, urlsplit
+
+import lxml.html
 
 from crawl_pipeline.testing.sites import Answer, NotYet, Request, Site, Trap, Web
 
@@ -34,7 +35,7 @@ class Truth:
 
 @dataclass
 class _Found:
-    pages: dict[str, str]
+    pages: dict[str, bytes]
     others: dict[str, str]
     forbidden: set[str]
 
@@ -50,7 +51,7 @@ def truth(web: Web) -> Truth:
         others=whole.others,
         forbidden=frozenset(whole.forbidden),
         traps=web.traps,
-        noindex=frozenset(url for url, text in whole.pages.items() if "noindex" in text[:2000]),
+        noindex=frozenset(url for url, body in whole.pages.items() if b"noindex" in body[:2000]),
         mirrors={url: original for url in whole.pages if (original := _original(web, url))},
     )
 
@@ -89,9 +90,9 @@ def _visit(web: Web, sites: dict[str, Site], url: str, found: _Found) -> list[st
     if len(answer.body) > web.page_bytes:
         found.others[url] = "too large"
         return []
-    text = answer.body.decode("utf-8")
-    found.pages[url] = text
-    return [_join(url, href) for href in links(text) if _join(url, href).startswith("http://")]
+    found.pages[url] = answer.body
+    joined = (_join(url, href) for href in links(answer.body))
+    return [target for target in joined if target.startswith("http://")]
 
 
 def _ask(site: Site, request: Request) -> Answer:
@@ -126,22 +127,9 @@ def _join(base: str, href: str) -> str:
     return joined if urlsplit(joined).path else joined + "/"
 
 
-class _Links(HTMLParser):
-    """Collects the targets of a, area, frame and iframe."""
-
-    ATTRIBUTE = {"a": "href", "area": "href", "frame": "src", "iframe": "src"}
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        wanted = self.ATTRIBUTE.get(tag)
-        self.found += [value for name, value in attrs if name == wanted and value is not None]
-
-
-def links(text: str) -> list[str]:
-    """The hrefs of a page in their order, as written."""
-    reader = _Links()
-    reader.feed(text)
-    return reader.found
+def links(body: bytes) -> list[str]:
+    """Where a page leads by a, area, frame and iframe: as written, with a base element applied."""
+    tree = lxml.html.document_fromstring(body)
+    found = tree.xpath("//a/@href | //area/@href | //frame/@src | //iframe/@src")
+    base = str(tree.xpath("string(//base/@href)"))
+    return [urljoin(base, str(href)) if base else str(href) for href in found]

@@ -14,7 +14,8 @@ import pytest
 import trio
 
 from crawl_pipeline.testing import FakeWeb, Host, Web, site
-from crawl_pipeline.testing.loopback_web import Row, Served, rows, serving
+from crawl_pipeline.testing.access_log import Row, rows
+from crawl_pipeline.testing.loopback_web import Served, serving
 from crawl_pipeline.testing.shapes import calendar
 from crawl_pipeline.testing.sites import always, at_first, chunked, failing, html, redirect, throttled, tree
 
