@@ -20,29 +20,34 @@ _SEED = pl.col("kind") == "seed"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What came of a batch of links: new frontier rows, and how many links were refused for which reason."""
+    """What came of a batch of links: new frontier rows, and a tally (bucket, name, count) of refusals by reason."""
 
     rows: pl.DataFrame
-    refused: dict[str, int]
+    refused: pl.DataFrame
 
 
 def admit(
     links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Policy, now: datetime
 ) -> Admission:
-    """Judge links of one bucket.
+    """Judge links.
 
-    links: rows of `links` with the site of each URL (`site`); known: url_hash of the bucket's frontier rows;
+    links: rows of `links` with the site of each URL (`site`); known: url_hash of those that have a frontier row;
     hosts: host, site, seeded, known_count of the bucket's hosts, seeded by this batch's seeds included.
     """
     fresh = _first_of_each(links)
-    refused = {"again in this batch": links.height - fresh.height}
     unseen = fresh.filter(~pl.col("url_hash").is_in(known.implode()))
-    refused["seen"] = fresh.height - unseen.height
     judged = judge(unseen, hosts, policy).with_columns(_over_budget(hosts, policy))
-    tally = judged.filter(pl.col("refusal").is_not_null()).get_column("refusal").value_counts()
-    refused |= dict(tally.iter_rows())
+    refused = pl.concat(
+        [
+            _fewer(links, fresh, "again in this batch"),
+            _fewer(fresh, unseen, "seen"),
+            judged.filter(pl.col("refusal").is_not_null())
+            .group_by(pl.col("target_bucket").alias("bucket"), pl.col("refusal").alias("name"))
+            .agg(count=pl.len().cast(pl.Int64)),
+        ]
+    )
     rows = _frontier_rows(judged.filter(pl.col("refusal").is_null()), policy, now)
-    return Admission(rows, {reason: count for reason, count in refused.items() if count})
+    return Admission(rows, refused)
 
 
 def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
@@ -85,6 +90,13 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
 def band(score: pl.Expr, policy: Policy) -> pl.Expr:
     """Band of a score: band k holds the scores from 2^-k up to 2^-(k-1), the last band all below."""
     return (-score.log(2) - 1e-6).ceil().clip(1, len(policy.bands.weights)).cast(pl.Int8)
+
+
+def _fewer(before: pl.DataFrame, after: pl.DataFrame, reason: str) -> pl.DataFrame:
+    """Tally by bucket the links that a step dropped."""
+    ones = [before.select("target_bucket", one=pl.lit(1)), after.select("target_bucket", one=pl.lit(-1))]
+    dropped = pl.concat(ones).group_by(pl.col("target_bucket").alias("bucket")).agg(count=pl.col("one").sum().cast(pl.Int64))
+    return dropped.filter(pl.col("count") > 0).select("bucket", pl.lit(reason).alias("name"), "count")
 
 
 def _first_of_each(links: pl.DataFrame) -> pl.DataFrame:

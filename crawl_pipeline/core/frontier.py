@@ -25,11 +25,11 @@ _MEANING = pl.DataFrame(
 def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Give the new frontier rows of visited URLs.
 
-    before: their rows of `frontier`; visits: round, url_hash, outcome, reason, ended_at, robots_until;
+    before: their rows of `frontier`; visits: url_hash, outcome, reason, ended_at, robots_until;
     intervals: url_hash, interval_s for the pages whose visit told something (see recrawl.learn).
     """
     rows = (
-        before.drop("round", "outcome", "reason")
+        before.drop("outcome", "reason")
         .join(visits, on="url_hash")
         .join(intervals.select("url_hash", "interval_s"), on="url_hash", how="left")
         .join(_MEANING, on="outcome")

@@ -2,7 +2,8 @@
 
 Rule 1: whatever changes a URL's status is in OUTCOMES; the frontier's fold reads this table and nothing else.
 Rule 2: remote trouble is an outcome, never an exception.
-Rule 3: every selected URL ends a round with exactly one outcome, so selected = sum of outcomes.
+Rule 3: host_trouble is what slows a host down: it doubles the host's back-off, anything else calms it.
+Rule 4: every selected URL ends a round with exactly one outcome, so selected = sum of outcomes.
 
 A URL's status is one of
     waiting     known, not fetched yet, or to be fetched again after trouble
@@ -29,8 +30,7 @@ class Consequence:
 
     status: str
     again: Again
-    against_host: bool = False
-    backs_off: bool = False
+    host_trouble: bool = False
     says: str = ""
 
 
@@ -40,8 +40,8 @@ OUTCOMES: dict[str, Consequence] = {
     "redirected": Consequence("redirected", "recrawl", says="3xx: the target became a link"),
     "disallowed": Consequence("refused", "robots", says="robots.txt forbids it; not asked"),
     "robots_unreachable": Consequence("waiting", "robots", says="robots.txt could not be read; not asked"),
-    "throttled": Consequence("waiting", "next round", backs_off=True, says="429, or 503 with Retry-After"),
-    "unavailable": Consequence("waiting", "retry", against_host=True, backs_off=True, says="5xx"),
+    "throttled": Consequence("waiting", "next round", host_trouble=True, says="429, or 503 with Retry-After"),
+    "unavailable": Consequence("waiting", "retry", host_trouble=True, says="5xx"),
     "gone": Consequence("gone", "gone", says="404 or 410"),
     "forbidden": Consequence("unfit", "gone", says="401, 403, 407 or 451"),
     "client_error": Consequence("unfit", "gone", says="any other 4xx, or a status that does not exist"),
@@ -50,18 +50,16 @@ OUTCOMES: dict[str, Consequence] = {
     "malformed": Consequence("unfit", "recrawl", says="answered, but could not be parsed within the limits"),
     "truncated": Consequence("waiting", "retry", says="the body ended too soon"),
     "decode_error": Consequence("waiting", "retry", says="the content coding is broken"),
-    "protocol_error": Consequence("waiting", "retry", against_host=True, says="not HTTP"),
-    "timeout": Consequence("waiting", "retry", against_host=True, backs_off=True, says="no complete answer in time"),
-    "connect_error": Consequence("waiting", "retry", against_host=True, backs_off=True, says="no connection"),
-    "dns_error": Consequence("waiting", "retry", against_host=True, says="the name has no address"),
-    "tls_error": Consequence("waiting", "retry", against_host=True, says="no trusted TLS connection"),
+    "protocol_error": Consequence("waiting", "retry", host_trouble=True, says="not HTTP"),
+    "timeout": Consequence("waiting", "retry", host_trouble=True, says="no complete answer in time"),
+    "connect_error": Consequence("waiting", "retry", host_trouble=True, says="no connection"),
+    "dns_error": Consequence("waiting", "retry", host_trouble=True, says="the name has no address"),
+    "tls_error": Consequence("waiting", "retry", host_trouble=True, says="no trusted TLS connection"),
     "address_refused": Consequence("dead", "never", says="the name leads to an address we do not connect to"),
     "redirect_error": Consequence("unfit", "gone", says="a redirect without a usable target"),
-    "put_aside": Consequence("waiting", "retry", says="its host kept failing in this round; not asked"),
     "carried": Consequence("waiting", "next round", says="the round ended before its turn; not asked"),
 }
 
-ASKED = frozenset(OUTCOMES) - {"disallowed", "robots_unreachable", "put_aside", "carried"}
 STATUSES = tuple(dict.fromkeys(["waiting", *(c.status for c in OUTCOMES.values()), "dead"]))
 
 _BY_STATUS = {304: "not_modified", 404: "gone", 410: "gone", 429: "throttled"} | dict.fromkeys(

@@ -80,7 +80,6 @@ class Politeness(Section):
     backoff_first_s: PositiveFloat = key(8.0, "s; extra gap after a first 429, 503 or timeout; doubles each time")
     backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to")
     calm_answers: PositiveInt = key(10, "answers without trouble after which the extra gap is halved")
-    failures_put_aside: PositiveInt = key(5, "failed requests in a row after which the rest of a host's list is put aside")
 
 
 class Robots(Section):

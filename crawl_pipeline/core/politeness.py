@@ -44,19 +44,14 @@ def gap_s(pace: HostPace, retry_after_s: float | None, policy: Policy, host: str
     return max(reasons) + pace.backoff_s
 
 
-def put_aside(pace: HostPace, policy: Policy) -> bool:
-    """Tell whether a host has failed so often in a row that the rest of its list waits for a later round."""
-    return pace.failures >= policy.politeness.failures_put_aside
-
-
 def _moved(pace: HostPace, outcome: str, policy: Policy) -> HostPace:
-    rules, meaning = policy.politeness, OUTCOMES[outcome]
-    failures = pace.failures + 1 if meaning.against_host else 0
-    if meaning.backs_off:
+    """Double the back-off with trouble, halve it after enough calm answers."""
+    rules = policy.politeness
+    if OUTCOMES[outcome].host_trouble:
         doubled = min(max(rules.backoff_first_s, 2 * pace.backoff_s), rules.backoff_cap_s)
-        return replace(pace, backoff_s=doubled, calm_count=0, failures=failures)
-    calm = pace.calm_count + 1 if pace.backoff_s and not meaning.against_host else 0
+        return replace(pace, backoff_s=doubled, calm_count=0, failures=pace.failures + 1)
+    calm = pace.calm_count + 1 if pace.backoff_s else 0
     if calm < rules.calm_answers:
-        return replace(pace, calm_count=calm, failures=failures)
-    halved = pace.backoff_s / 2 if pace.backoff_s / 2 >= rules.backoff_first_s / 2 else 0.0
-    return replace(pace, backoff_s=halved, calm_count=0, failures=failures)
+        return replace(pace, calm_count=calm, failures=0)
+    halved = pace.backoff_s / 2 if pace.backoff_s >= rules.backoff_first_s else 0.0
+    return replace(pace, backoff_s=halved, calm_count=0, failures=0)

@@ -19,10 +19,10 @@ from crawl_pipeline.core.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The fetch list (rows of `frontier`, in asking order per host) and how many due URLs wait for which reason."""
+    """The fetch list (rows of `frontier`, in asking order per host), and a tally (bucket, name, count) of who waits."""
 
     fetch_list: pl.DataFrame
-    left_out: dict[str, int]
+    left_out: pl.DataFrame
 
 
 def select(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int) -> Selection:
@@ -33,14 +33,14 @@ def select(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime
         .with_columns(draw=_draw(due["url_hash"], due["band"], policy, seed))
         .with_columns(rank=pl.col("draw").rank("ordinal").over("host"))
     )
-    allowed = ranked.filter(pl.col("rank") <= pl.col("quota").fill_null(0))
+    in_turn = pl.col("rank") <= pl.col("quota").fill_null(0)
+    allowed = ranked.filter(in_turn)
     chosen = _within_limits(allowed, policy)
-    left_out = dict(
-        ranked.filter(pl.col("rank") > pl.col("quota").fill_null(0))
-        .group_by(pl.col("wait").fill_null("host unknown")).len().iter_rows()
-    )  # fmt: skip
-    if allowed.height > chosen.height:
-        left_out["round full"] = allowed.height - chosen.height
+    waiting = [
+        ranked.filter(~in_turn).select("bucket", name=pl.col("wait").fill_null("host unknown")),
+        allowed.join(chosen, on="url_hash", how="anti").select("bucket", name=pl.lit("round full")),
+    ]
+    left_out = pl.concat(waiting).group_by("bucket", "name").agg(count=pl.len().cast(pl.Int64))
     return Selection(chosen.sort("host", "rank").select(due.columns), left_out)
 
 

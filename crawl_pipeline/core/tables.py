@@ -175,7 +175,6 @@ COLUMNS = _columns(
     ("epoch", pl.Int64, "", "how often the bucket's lease has been taken; fences late writers"),
     ("deadline_at", TIME, "UTC", "until when the lease is held unless renewed"),
     ("released", pl.Boolean, "", "the holder gave the lease back in order"),
-    ("mode", pl.String, "", "what the round was asked to do: due, recrawl"),
     ("seed", pl.Int64, "", "seed of the round's draws, so that a selection can be repeated"),
     ("selected_count", pl.Int64, "URLs", "URLs on the fetch list; equals the sum of `outcomes`"),
     ("outcomes", TALLY, "", "selected URLs by outcome"),
@@ -190,10 +189,8 @@ COLUMNS = _columns(
     ("orders_seen", pl.Int64, "", "the last order applied here"),
     ("due_count", pl.Int64, "URLs", "due at the end of the round"),
     ("next_due_at", TIME, "UTC", "when the next URL of the bucket falls due"),
-    ("catch_up_s", pl.Float64, "s", "reading state and admitting links"),
-    ("select_s", pl.Float64, "s", "choosing the fetch list"),
+    ("plan_s", pl.Float64, "s", "reading state, admitting links and choosing the fetch list"),
     ("fetch_s", pl.Float64, "s", "asking hosts"),
-    ("write_s", pl.Float64, "s", "writing logs and state, up to the commit"),
     ("note", pl.String, "", "the round in words when nothing was fetched: nothing due, hosts waiting"),
 )  # fmt: skip
 
@@ -250,10 +247,10 @@ CHANGE_FREQUENCY = Table(
 ROUNDS = Table(
     "rounds", "ledger", ("bucket", "round"), ("bucket",), ("round",),
     "one round of one bucket; writing it is the round's commit",
-    ("bucket", "round", "epoch", "worker", "policy_id", "mode", "seed", "started_at", "ended_at", "selected_count",
+    ("bucket", "round", "epoch", "worker", "policy_id", "seed", "started_at", "ended_at", "selected_count",
      "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
-     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "due_count", "next_due_at", "catch_up_s",
-     "select_s", "fetch_s", "write_s", "note"),
+     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "due_count", "next_due_at", "plan_s",
+     "fetch_s", "note"),
 )  # fmt: skip
 LEASES = Table(
     "leases", "control", ("bucket",), (), ("bucket",),

@@ -1,0 +1,135 @@
+"""One host's turn: the only place that asks a host for anything.
+
+`HostLane.ask` waits for the turn, sends one request, and moves the host's pace; whoever wants something of the host,
+a page, its robots.txt, a redirect of another host's robots.txt, passes through it. What to ask is decided elsewhere.
+
+Invariant: requests of one lane never overlap, and none starts before `allowed_at`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+import httpx
+import trio
+
+from crawl_pipeline.core import outcome, politeness, redirects
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, ListLog, Wanted, exchange
+from crawl_pipeline.fetch.visits import HostQueue, HostState, Request, RobotsAnswer, Target
+
+
+class HostLane:
+    """A host while it is being asked: its list, its pace, its robots.txt answers, its connection."""
+
+    def __init__(
+        self,
+        queue: HostQueue,
+        transport: httpx.AsyncBaseTransport,
+        policy: Policy,
+        clock: Clock,
+        cut_off: Callable[[Request], None],
+    ) -> None:
+        self.host, self.bucket, self.pace = queue.host, queue.bucket, queue.pace
+        self.robots = dict(queue.robots)
+        self.targets: deque[Target] = deque()
+        self.running = False
+        self.allowed_at = trio.current_time() + _seconds_until(queue.next_allowed_at, clock.now())
+        self._transport, self._policy, self._clock, self._cut_off = transport, policy, clock, cut_off
+        self._turn = trio.Lock()
+        self._addresses: dict[str, None] = {}
+        self._asked_count = 0
+        self._touched = False
+
+    def __repr__(self) -> str:
+        wait_s = max(0.0, self.allowed_at - trio.current_time())
+        return f"<HostLane {self.host}: {len(self.targets)} to ask, next in {wait_s:.1f} s>"
+
+    async def ask(self, url: str, cause: str, wanted: Wanted, headers: dict[str, str]) -> Request:
+        """Send one request when the host may be asked, and promise when the next one will be.
+
+        Remote trouble is an outcome. A request cut off by cancellation is handed to `cut_off`, with its promise.
+        """
+        async with self._turn:
+            await trio.sleep_until(self.allowed_at)
+            log = ListLog()
+            try:
+                await exchange(
+                    self._transport, url, cause=cause, headers={"User-Agent": self._policy.agent.header} | headers,
+                    limits=limits(self._policy), clock=self._clock, wanted=wanted, log=log,
+                )  # fmt: skip
+            except trio.Cancelled:
+                self._cut_off(self._settled(log.rows[-1], "carried", cause))
+                raise
+            return self._settled(log.rows[-1], outcome_of(log.rows[-1], wanted), cause)
+
+    def robots_in_force(self, origin: str) -> RobotsAnswer | None:
+        """The origin's robots.txt answer, unless it is unknown or too old."""
+        answer = self.robots.get(origin)
+        return answer if answer is not None and answer.expires_at > self._clock.now() else None
+
+    def keep_robots(self, answer: RobotsAnswer, request: Request) -> None:
+        """Obey a new robots.txt answer from now on; `request` is the one that brought it."""
+        self.robots[answer.origin] = answer
+        delays = [kept.rules.crawl_delay_s for kept in self.robots.values() if kept.rules.crawl_delay_s is not None]
+        self.pace = replace(self.pace, crawl_delay_s=max(delays, default=None))
+        gap_s = politeness.gap_s(self.pace, request.exchange.retry_after_s, self._policy, self.host)
+        self.allowed_at += max(0.0, gap_s - request.gap_s)
+        request.gap_s = max(gap_s, request.gap_s)
+
+    def take_state(self) -> HostState | None:
+        """The host as it stands, if it was asked since the last call."""
+        if not self._touched:
+            return None
+        state = HostState(
+            self.host, self.bucket, self.pace, self._clock.at(self.allowed_at), tuple(self.robots.values()),
+            tuple(self._addresses), self._asked_count,
+        )  # fmt: skip
+        self._touched, self._asked_count = False, 0
+        return state
+
+    async def close(self) -> None:
+        """Close the host's connection; the next request opens a new one."""
+        close_host = getattr(self._transport, "close_host", None)
+        if close_host is not None:
+            await close_host(self.host)
+
+    def _settled(self, got: Exchange, name: str, cause: str) -> Request:
+        download_s = (got.ended_at - got.started_at).total_seconds()
+        self.pace, gap_s = politeness.after(
+            self.pace, name, download_s, got.retry_after_s, self._policy, self.host
+        )
+        self.allowed_at = trio.current_time() + gap_s
+        self._touched = True
+        self._asked_count += cause != "robots"
+        if got.address:
+            self._addresses[got.address] = None
+        location = redirects.target(got.values("location"), got.url).url if name == "redirected" else None
+        return Request(self.bucket, self.host, got, name, gap_s, None, location)
+
+
+def limits(policy: Policy) -> Limits:
+    """The limits of one request."""
+    fetch = policy.fetch
+    return Limits(
+        total_s=fetch.total_s, connect_s=fetch.connect_s, read_s=fetch.read_s, header_bytes=fetch.header_kb * 1024,
+        wire_bytes=int(fetch.wire_mb * 1e6), body_bytes=int(fetch.body_mb * 1e6),
+    )  # fmt: skip
+
+
+def outcome_of(got: Exchange, wanted: Wanted) -> str:
+    """Name the outcome of an exchange; a page that must still be read counts as fetched until then."""
+    if got.failure is not None:
+        return got.failure
+    assert got.status is not None  # an exchange without a failure has an answer
+    name = outcome.of_status(got.status, has_retry_after=got.retry_after_s is not None)
+    if name == "fetched" and not wanted(got.status, got.headers):
+        return "not_html"
+    if name == "redirected" and redirects.target(got.values("location"), got.url).url is None:
+        return "redirect_error"
+    return name
+
+
+def _seconds_until(moment: datetime | None, now: datetime) -> float:
+    return max(0.0, (moment - now).total_seconds()) if moment is not None else 0.0

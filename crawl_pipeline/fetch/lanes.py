@@ -1,0 +1,230 @@
+"""One host, one task: ask each host for its URLs, one at a time, never sooner than promised.
+
+A task drains one host's list and sleeps until the host may be asked again; nothing is shared between hosts, so nothing
+can be forgotten. Lanes run on while rounds are cut from what they have done: `load` gives them a new fetch list, `cut`
+takes what is finished. What to ask is decided elsewhere (core.selection), what a request does to a host's pace in
+core.politeness, what an answer means in core.outcome.
+
+Invariant: a loaded target leaves in exactly one cut as a visit, and is counted as carried in every cut before that;
+a request leaves in exactly one cut.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+import httpx
+import trio
+
+from crawl_pipeline.core import urls
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch import robots_desk
+from crawl_pipeline.fetch.exchange import Clock
+from crawl_pipeline.fetch.lane import HostLane
+from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result
+from crawl_pipeline.fetch.wire import Headers
+from crawl_pipeline.fetch.visits import Cut, HostQueue, Request, RobotsAnswer, Target, Visit, first
+
+LOOK_S = 0.05
+"""How often the wait for a cut looks round, in seconds."""
+
+
+class Lanes:
+    """All lanes of a worker, and what they have done since the last cut."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        transport: httpx.AsyncBaseTransport,
+        readers: Readers | InlineReaders,
+        policy: Policy,
+        clock: Clock,
+    ) -> None:
+        self.stop_at = float("inf")
+        """Trio time from which no request starts: the worker's end, or the lease's."""
+        self._nursery, self._transport, self._readers = nursery, transport, readers
+        self._policy, self._clock = policy, clock
+        self._lanes: dict[str, HostLane] = {}
+        self._in_hand: dict[int, int] = {}
+        self._done: list[Visit] = []
+        self._requests: list[Request] = []
+        self._robots: list[RobotsAnswer] = []
+        self._held_bytes = 0
+        self._room = trio.Event()
+
+    def __repr__(self) -> str:
+        asking = sum(lane.running for lane in self._lanes.values())
+        return f"<Lanes {asking} asking, {self.unasked} unasked, {len(self._in_hand)} in hand, {len(self._done)} done>"
+
+    @property
+    def unasked(self) -> int:
+        """Targets on lists that have not been asked for."""
+        return sum(len(lane.targets) for lane in self._lanes.values())
+
+    @property
+    def in_hand(self) -> list[int]:
+        """URL hashes that are being asked, being read, or waiting for the next cut."""
+        return list(self._in_hand)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is being asked or read, and nothing will be."""
+        return not any(lane.running for lane in self._lanes.values()) and len(self._in_hand) == len(self._done)
+
+    def load(self, queues: Iterable[HostQueue]) -> Counter[int]:
+        """Replace every lane's list; count the targets that each bucket now has, those still in hand included."""
+        for lane in self._lanes.values():
+            lane.targets.clear()
+        selected = Counter(self._in_hand.values())
+        for queue in queues:
+            lane = self._lane(queue)
+            lane.targets.extend(target for target in queue.targets if target.url_hash not in self._in_hand)
+            selected[queue.bucket] += len(lane.targets)
+            if lane.targets and not lane.running:
+                lane.running = True
+                self._nursery.start_soon(self._drain, lane)
+        return selected
+
+    def cut(self) -> Cut:
+        """Take all that is finished, with the state of every host that was asked."""
+        for visit in self._done:
+            del self._in_hand[visit.target.url_hash]
+        carried = Counter(self._in_hand.values())
+        for lane in self._lanes.values():
+            carried[lane.bucket] += len(lane.targets)
+        states = [state for lane in self._lanes.values() if (state := lane.take_state()) is not None]
+        cut = Cut(self._done, self._requests, self._robots, states, +carried)
+        self._done, self._requests, self._robots, self._held_bytes = [], [], [], 0
+        self._lanes = {host: lane for host, lane in self._lanes.items() if lane.running}
+        self._room.set()
+        self._room = trio.Event()
+        return cut
+
+    async def worth_cutting(self, patience_s: float) -> None:
+        """Wait until a round is worth its commit.
+
+        That is when its time is over, its memory full, all lanes dry; or, after `patience_s`, when most lanes have
+        run dry and something was learnt that may give them work.
+        """
+        started, hosts = trio.current_time(), self._waiting_hosts()
+        while (elapsed := trio.current_time() - started) < self._policy.round.seconds:
+            mostly_dry = bool(self._done) and elapsed >= patience_s and 2 * self._waiting_hosts() <= hosts
+            if self._full or mostly_dry or self.idle:
+                return
+            await trio.sleep(LOOK_S)
+
+    async def finished(self) -> None:
+        """Wait until the last request has ended and its body is read; lists are dropped first."""
+        for lane in self._lanes.values():
+            lane.targets.clear()
+        while not self.idle:
+            await trio.sleep(LOOK_S)
+
+    @property
+    def _full(self) -> bool:
+        return self._held_bytes >= self._policy.round.body_mb * 1e6
+
+    def _waiting_hosts(self) -> int:
+        return sum(bool(lane.targets) for lane in self._lanes.values())
+
+    def _lane(self, queue: HostQueue) -> HostLane:
+        lane = self._lanes.get(queue.host)
+        if lane is None:
+            lane = HostLane(queue, self._transport, self._policy, self._clock, self._keep)
+            self._lanes[queue.host] = lane
+        return lane
+
+    def _keep(self, request: Request) -> None:
+        self._requests.append(request)
+
+    async def _drain(self, lane: HostLane) -> None:
+        """Ask one host for its URLs until its list is empty or the time is over."""
+        try:
+            while lane.targets and await self._step(lane, lane.targets[0]):
+                pass
+        finally:
+            lane.running = False
+            with trio.CancelScope(shield=True):
+                await lane.close()
+
+    async def _step(self, lane: HostLane, target: Target) -> bool:
+        """Bring the head of the list one step on: its refusal, its robots.txt, or its request; False at the end."""
+        answer = lane.robots_in_force(urls.origin(target.url))
+        if answer is not None and (refusal := robots_desk.refusal(answer, target.url)) is not None:
+            self._finish(lane, self._take(lane), *refusal, robots_until=answer.expires_at)
+            await trio.lowlevel.checkpoint()
+            return True
+        if not await self._may_ask(lane):
+            return False
+        # While the lane slept its list may have been replaced: then the new head is looked at first.
+        if not lane.targets or lane.targets[0] is not target:
+            return True
+        # And a robots.txt answer may have grown too old.
+        if lane.robots_in_force(urls.origin(target.url)) is not answer or answer is None:
+            await self._ask_robots(lane, target)
+        else:
+            await self._ask_page(lane, self._take(lane), answer)
+        return True
+
+    async def _may_ask(self, lane: HostLane) -> bool:
+        """Sleep until the lane may ask; False when that would be after the end."""
+        while self._full:
+            await self._room.wait()
+        if max(lane.allowed_at, trio.current_time()) >= self.stop_at:
+            return False
+        await trio.sleep_until(lane.allowed_at)
+        return trio.current_time() < self.stop_at
+
+    def _take(self, lane: HostLane) -> Target:
+        target = lane.targets.popleft()
+        self._in_hand[target.url_hash] = lane.bucket
+        return target
+
+    async def _ask_robots(self, lane: HostLane, target: Target) -> None:
+        answer, requests = await robots_desk.ask(
+            urls.origin(target.url), lane, self._lanes, self._transport, self._policy, self._clock
+        )
+        self._robots.append(answer)
+        self._requests.extend(requests)
+
+    async def _ask_page(self, lane: HostLane, target: Target, answer: RobotsAnswer) -> None:
+        wanted = robots_desk.anything if target.cause == "sitemap" else self._is_page
+        try:
+            request = await lane.ask(target.url, target.cause, wanted, self._validators(target))
+        except trio.Cancelled:
+            self._finish(lane, target, "carried", "cut off by the end of the work")
+            raise
+        request.robots_id = answer.robots_id
+        got = request.exchange
+        if request.outcome != "fetched":
+            self._finish(lane, target, request.outcome, got.reason, request=request)
+            return
+        self._held_bytes += len(got.body)
+        body = Body(target.url, target.cause, got.body, first(got, "content-type"), got.values("x-robots-tag"))
+        await self._readers.give(body, lambda result: self._read(lane, target, request, result))
+
+    def _read(self, lane: HostLane, target: Target, request: Request, result: Result) -> None:
+        if isinstance(result, str):
+            request.outcome = "malformed"
+            self._finish(lane, target, "malformed", result, request=request)
+        else:
+            self._finish(lane, target, "fetched", None, request=request)
+            self._done[-1].page = result
+
+    def _finish(
+        self, lane: HostLane, target: Target, outcome: str, reason: str | None, *,
+        request: Request | None = None, robots_until: datetime | None = None,
+    ) -> None:  # fmt: skip
+        ended_at = request.exchange.ended_at if request else self._clock.now()
+        self._done.append(Visit(lane.bucket, target, outcome, ended_at, reason, robots_until, request))
+        if request is not None:
+            self._requests.append(request)
+
+    def _validators(self, target: Target) -> dict[str, str]:
+        fields = {"If-None-Match": target.etag, "If-Modified-Since": target.last_modified}
+        return {name: value for name, value in fields.items() if value and self._policy.fetch.conditional}
+
+    def _is_page(self, status: int, headers: Headers) -> bool:
+        content_type = next((value for name, value in headers if name == "content-type"), "")
+        media_type = content_type.partition(";")[0].strip().lower()
+        return not media_type or media_type in self._policy.fetch.media_types

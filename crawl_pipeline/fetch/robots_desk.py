@@ -1,0 +1,78 @@
+"""Ask for an origin's robots.txt, politely, and say what its answer forbids.
+
+One request serves all who need it: the lane asks before its first page and keeps the answer until it expires. Redirects
+are followed on the spot (RFC 9309 2.3.1.2), each hop in the turn of the host it leads to.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import httpx
+
+from crawl_pipeline.core import robots, urls
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.fetch.exchange import Clock, Exchange
+from crawl_pipeline.fetch.follow import Followed, follow
+from crawl_pipeline.fetch.lane import HostLane
+from crawl_pipeline.fetch.wire import Headers
+from crawl_pipeline.fetch.visits import HostQueue, Request, RobotsAnswer
+
+
+def refusal(answer: RobotsAnswer, url: str) -> tuple[str, str] | None:
+    """Outcome and reason if the answer forbids the URL, else None."""
+    if answer.state == "disallow_all":
+        return "robots_unreachable", answer.reason or f"robots.txt answered {answer.http_status}"
+    verdict = answer.rules.verdict(url)
+    return None if verdict.allowed else ("disallowed", verdict.line or "robots.txt")
+
+
+async def ask(
+    origin: str,
+    lane: HostLane,
+    lanes: Mapping[str, HostLane],
+    transport: httpx.AsyncBaseTransport,
+    policy: Policy,
+    clock: Clock,
+) -> tuple[RobotsAnswer, list[Request]]:
+    """Get the robots.txt of an origin of the lane's host; the lane obeys the answer from then on."""
+    requests: list[Request] = []
+
+    async def ask_hop(url: str) -> Exchange:
+        host = urls.host(url)
+        # A host that nobody here has work for is a guest: asked once, under the general delay.
+        guest = None if host in lanes else HostLane(_unknown(host, lane.bucket), transport, policy, clock, requests.append)
+        requests.append(await (guest or lanes[host]).ask(url, "robots", anything, {}))
+        if guest is not None:
+            await guest.close()
+        return requests[-1].exchange
+
+    followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops)
+    answer = read_answer(origin, lane.host, lane.bucket, followed, policy)
+    lane.keep_robots(answer, requests[-1])
+    return answer, requests
+
+
+def read_answer(origin: str, host: str, bucket: int, followed: Followed, policy: Policy) -> RobotsAnswer:
+    """What a robots.txt answer means and until when (RFC 9309 2.3.1, 2.4)."""
+    got = followed.last
+    # A file over the size limit still has its first 500 KiB, which is what must be read (RFC 9309 2.5).
+    failure = None if followed.failure == "too_large" and got.body else followed.failure
+    state = robots.answer(got.status, failure)
+    body = got.body[: robots.READ_BYTES] if state == "rules" else b""
+    lives_s = policy.robots.unreachable_s if state == "disallow_all" else policy.robots.ttl_s
+    return RobotsAnswer(
+        bucket=bucket, host=host, origin=origin, state=state, http_status=got.status, reason=followed.reason,
+        robots_id=urls.hash64(f"{origin} {got.ended_at.isoformat()}"), fetched_at=got.ended_at,
+        expires_at=got.ended_at + timedelta(seconds=lives_s), body=body,
+        rules=robots.read(body, policy.agent.name, url=robots.robots_url(origin)),
+    )  # fmt: skip
+
+
+def anything(status: int, headers: Headers) -> bool:
+    """Want every body: robots.txt and sitemaps come under all media types."""
+    return True
+
+
+def _unknown(host: str, bucket: int) -> HostQueue:
+    return HostQueue(host, bucket, HostPace(), None, {}, ())

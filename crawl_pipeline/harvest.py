@@ -1,0 +1,284 @@
+"""What a round leaves behind: rows for every table, made from a plan and a cut.
+
+Pure: a plan and what came of the lanes in, frames out; the caller writes them and commits. Each frame has the columns
+that core.tables declares.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+
+from crawl_pipeline.core import frontier, recrawl, urls
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import (
+    FETCHES,
+    HOSTS,
+    LINKS,
+    PAGES,
+    ROBOTS,
+    ROUNDS,
+    TIME,
+)  # fmt: skip
+from crawl_pipeline.fetch.reading import FoundLinks
+from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
+from crawl_pipeline.planning import Plan
+
+_VISIT = {
+    "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
+    "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
+    "last_modified": pl.String,
+}  # fmt: skip
+_TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until"]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where a round's time went, in seconds, and when its fetching began and ended."""
+
+    started_at: datetime
+    ended_at: datetime
+    plan_s: float
+    fetch_s: float
+
+
+def frames(plan: Plan, cut: Cut, before: pl.DataFrame, buckets: int, policy: Policy) -> dict[str, pl.DataFrame]:
+    """Rows of the logs and of the state. `before`: frontier rows of everything that could be visited."""
+    visits = _visits(cut.visits, plan.lease.round)
+    learnt = recrawl.learn(plan.visited_before, visits, policy)
+    visited = frontier.advance(before, visits.select(_TOLD), learnt, policy)
+    fresh = plan.admitted.join(visited, on="url_hash", how="anti")
+    made = {
+        "links": _links(cut, buckets),
+        "fetches": _fetches(cut.requests, plan, policy),
+        "pages": _pages(cut.visits, policy),
+        "robots": _robots(cut.robots),
+        "frontier": pl.concat([visited, fresh]),
+        "hosts": _hosts(plan, cut.hosts),
+        "change_frequency": learnt,
+    }
+    stamps = {"round": pl.lit(plan.lease.round, pl.Int64), "layer": pl.lit("tail")}
+    return {
+        name: frame.with_columns(value.alias(column) for column, value in stamps.items() if column in frame.columns)
+        for name, frame in made.items()
+    }
+
+
+def _visits(visits: Sequence[Visit], round_: int) -> pl.DataFrame:
+    rows = [
+        (visit.bucket, round_, visit.target.url_hash, urls.host(visit.target.url), visit.outcome, visit.reason,
+         visit.ended_at, visit.robots_until, visit.page.text_hash if visit.page else None,
+         *_validators(visit.request))
+        for visit in visits
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=_VISIT, orient="row")
+
+
+def _validators(request: Request | None) -> tuple[str | None, str | None]:
+    return (first(request.exchange, "etag"), first(request.exchange, "last-modified")) if request else (None, None)
+
+
+def _links(cut: Cut, buckets: int) -> pl.DataFrame:
+    """Links of pages and sitemaps, targets of redirects, and the sitemaps that robots.txt names."""
+    parts = [_page_links([visit for visit in cut.visits if visit.page])]
+    rows = [_redirect(visit, buckets) for visit in cut.visits if visit.request and visit.request.location]
+    rows += [row for answer in cut.robots for row in _named_sitemaps(answer, buckets)]
+    parts.append(LINKS.frame(rows))
+    return pl.concat(parts)
+
+
+def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:
+    """One row per link, columns at a time: a page has hundreds."""
+    found: list[FoundLinks] = [visit.page.links for visit in visits if visit.page]
+    if not any(links.urls for links in found):
+        return LINKS.empty()
+    sources = pl.DataFrame(
+        [(visit.bucket, visit.target.url, visit.target.url_hash, visit.target.tag,
+          0 if visit.target.kind == "sitemap" else visit.target.depth)
+         for visit in visits],
+        schema={"source_bucket": pl.Int16, "source_url": pl.String, "source_hash": pl.Int64, "tag": pl.String,
+                "depth": pl.Int16},
+        orient="row",
+    )  # fmt: skip
+    each = sources[np.repeat(np.arange(len(found)), [len(links.urls) for links in found])]
+    kind = pl.Series("kind", [kind for links in found for kind in links.kinds])
+    return LINKS.frame(
+        each.with_columns(
+            pl.Series("url", [url for links in found for url in links.urls]),
+            pl.Series("url_hash", [number for links in found for number in links.hashes]),
+            pl.Series("host", [host for links in found for host in links.hosts]),
+            pl.Series("target_bucket", [bucket for links in found for bucket in links.buckets]),
+            pl.Series("nofollow", [nofollow for links in found for nofollow in links.nofollow]),
+            pl.Series("lastmod_at", [at for links in found for at in links.lastmod_at], dtype=TIME),
+            kind, hops=0,
+            # A page's name for itself, and a sitemap's parts, are no step away from the seed.
+            depth=pl.col("depth") + (~kind.is_in(["canonical", "sitemap"])).cast(pl.Int16),
+        )
+    )  # fmt: skip
+
+
+def _redirect(visit: Visit, buckets: int) -> dict[str, object]:
+    assert visit.request is not None
+    return _link(visit.request.location or "", "redirect", visit.bucket, visit.target.url, buckets) | {
+        "depth": visit.target.depth, "hops": visit.target.hops + 1, "tag": visit.target.tag,
+    }  # fmt: skip
+
+
+def _named_sitemaps(answer: RobotsAnswer, buckets: int) -> list[dict[str, object]]:
+    source = f"{answer.origin}/robots.txt"
+    return [
+        _link(url, "sitemap", answer.bucket, source, buckets) | {"depth": 0, "hops": 0}
+        for url in answer.rules.sitemaps
+    ]
+
+
+def _link(url: str, kind: str, source_bucket: int, source: str, buckets: int) -> dict[str, object]:
+    host = urls.host(url)
+    return {
+        "url": url, "url_hash": urls.url_hash(url), "host": host, "kind": kind, "nofollow": False,
+        "target_bucket": urls.bucket(urls.site(host), buckets), "source_bucket": source_bucket,
+        "source_url": source, "source_hash": urls.url_hash(source),
+    }  # fmt: skip
+
+
+def _fetches(requests: Sequence[Request], plan: Plan, policy: Policy) -> pl.DataFrame:
+    worker = plan.lease.holder
+    return FETCHES.frame([_fetch(request) | {"policy_id": policy.id, "worker": worker,
+                          "request_id": urls.hash64(f"{worker} {request.exchange.started_at} {request.exchange.url}")}
+                          for request in requests])  # fmt: skip
+
+
+def _fetch(request: Request) -> dict[str, object]:
+    got = request.exchange
+    return {
+        "bucket": request.bucket, "host": urls.host(got.url), "origin": urls.origin(got.url), "url": got.url,
+        "url_hash": urls.url_hash(got.url), "cause": got.cause, "started_at": got.started_at,
+        "ended_at": got.ended_at, "first_byte_s": got.first_byte_s, "address": got.address,
+        "http_status": got.status, "outcome": request.outcome, "reason": got.reason,
+        "content_type": first(got, "content-type"), "wire_bytes": got.wire_bytes, "body_bytes": len(got.body),
+        "etag": first(got, "etag"), "last_modified": first(got, "last-modified"),
+        "retry_after_s": got.retry_after_s, "location": request.location, "gap_s": request.gap_s,
+        "robots_id": request.robots_id,
+    }  # fmt: skip
+
+
+def _pages(visits: Sequence[Visit], policy: Policy) -> pl.DataFrame:
+    return PAGES.frame([_page(visit, policy) for visit in visits if visit.page and visit.page.body is not None])
+
+
+def _page(visit: Visit, policy: Policy) -> dict[str, object]:
+    page, request = visit.page, visit.request
+    assert page is not None and request is not None
+    kept = not (page.noindex and policy.scope.noindex)
+    return {
+        "bucket": visit.bucket, "month": visit.ended_at.strftime("%Y-%m"), "url": visit.target.url,
+        "url_hash": visit.target.url_hash, "host": urls.host(visit.target.url), "fetched_at": visit.ended_at,
+        "content_type": first(request.exchange, "content-type"), "charset": page.charset, "title": page.title,
+        "lang": page.lang, "text": page.text if kept else None, "word_count": page.word_count,
+        "text_hash": page.text_hash, "body_hash": page.body_hash, "body_bytes": len(request.exchange.body),
+        "body": page.body if kept else None, "link_count": len(page.links.urls),
+        "canonical_url": page.canonical_url, "noindex": page.noindex, "nofollow": page.nofollow,
+        "tag": visit.target.tag,
+    }  # fmt: skip
+
+
+def _robots(answers: Sequence[RobotsAnswer]) -> pl.DataFrame:
+    names = [name for name in ROBOTS.schema if name != "round"]
+    return ROBOTS.frame([{name: getattr(answer, name) for name in names} for answer in answers])
+
+
+def _hosts(plan: Plan, states: Sequence[HostState]) -> pl.DataFrame:
+    """Rows of the hosts that were asked, gained URLs, were told something by a person, or are new."""
+    gained = dict(plan.admitted.group_by("host").len().iter_rows())
+    changed = {state.host for state in states} | set(gained) | set(plan.new_hosts["host"])
+    by_host = {state.host: state for state in states}
+    rows = [
+        row | {"known_count": row["known_count"] + gained.get(row["host"], 0)}
+        | (_asked(row, by_host[row["host"]]) if row["host"] in by_host else {})
+        for row in plan.hosts.filter(pl.col("host").is_in(list(changed))).iter_rows(named=True)
+    ]  # fmt: skip
+    return HOSTS.frame(rows)
+
+
+def _asked(row: Mapping[str, object], state: HostState) -> dict[str, object]:
+    pace, today = state.pace, state.next_allowed_at.date()
+    so_far = int(str(row["day_count"])) if row["day"] == today else 0
+    return {
+        "next_allowed_at": state.next_allowed_at, "crawl_delay_s": pace.crawl_delay_s, "download_s": pace.download_s,
+        "backoff_s": pace.backoff_s, "calm_count": pace.calm_count, "failures": pace.failures,
+        "fetched_count": int(str(row["fetched_count"])) + state.asked_count, "day": today,
+        "day_count": so_far + state.asked_count, "addresses": list(state.addresses) or row["addresses"],
+        "robots": [
+            {"origin": answer.origin, "robots_id": answer.robots_id, "state": answer.state,
+             "expires_at": answer.expires_at}
+            for answer in state.robots
+        ],
+    }  # fmt: skip
+
+
+def ledger(
+    plan: Plan, cut: Cut, selected: Mapping[int, int], made: Mapping[str, pl.DataFrame], timings: Timings,
+    policy: Policy, buckets: int,
+) -> pl.DataFrame:  # fmt: skip
+    """Rows of `rounds`: one per leased bucket."""
+    outcomes = _tally(
+        [(visit.bucket, visit.outcome, 1) for visit in cut.visits]
+        + [(bucket, "carried", count) for bucket, count in cut.carried.items()]
+    )
+    refused, left_out = _tally(plan.refused.iter_rows()), _tally(plan.left_out.iter_rows())
+    due, next_due = _due_after(plan, made["frontier"], timings.ended_at)
+    links_to = {
+        bucket: np.bincount(links["target_bucket"].to_numpy(), minlength=buckets).tolist()
+        for (bucket,), links in made["links"].group_by("source_bucket")
+    }
+    counts = {name: dict(made[table].group_by("bucket").len().iter_rows()) for name, table in
+              (("request_count", "fetches"), ("page_count", "pages"))}  # fmt: skip
+    admitted = dict(plan.admitted.group_by("bucket").len().iter_rows())
+    wire = dict(made["fetches"].group_by("bucket").agg(pl.col("wire_bytes").sum()).iter_rows())
+    return ROUNDS.frame(
+        [
+            {
+                "bucket": bucket, "round": plan.lease.round, "policy_id": policy.id, "seed": plan.lease.round, "started_at": timings.started_at,
+                "ended_at": timings.ended_at, "selected_count": selected.get(bucket, 0),
+                "outcomes": outcomes.get(bucket, []), "left_out": left_out.get(bucket, []),
+                "links_read_count": plan.links_read.get(bucket, 0), "admitted_count": admitted.get(bucket, 0),
+                "refused": refused.get(bucket, []), "wire_bytes": wire.get(bucket, 0),
+                "links_to": links_to.get(bucket, [0] * buckets), "links_seen": plan.cursors.links_seen[bucket],
+                "orders_seen": plan.cursors.orders_seen[bucket], "known_count": plan.cursors.known_count[bucket],
+                "due_count": due.get(bucket, 0), "next_due_at": next_due.get(bucket),
+                "plan_s": timings.plan_s, "fetch_s": timings.fetch_s, "note": _note(bucket, selected, left_out),
+            } | {name: by_bucket.get(bucket, 0) for name, by_bucket in counts.items()}
+            for bucket in plan.lease.buckets
+        ]
+    )  # fmt: skip
+
+
+def _tally(rows: "Sequence[tuple[int, str, int]]") -> dict[int, list[dict[str, object]]]:
+    sums: dict[int, dict[str, int]] = {}
+    for bucket, name, count in rows:
+        of_bucket = sums.setdefault(bucket, {})
+        of_bucket[name] = of_bucket.get(name, 0) + count
+    return {
+        bucket: [{"name": name, "count": count} for name, count in sorted(of_bucket.items())]
+        for bucket, of_bucket in sums.items()
+    }
+
+
+def _due_after(plan: Plan, changed: pl.DataFrame, now: datetime) -> tuple[dict[int, int], dict[int, datetime]]:
+    """How many URLs are due when the round ends, and when the next one falls due, per bucket."""
+    left = plan.due.join(changed, on="url_hash", how="anti")
+    dates = pl.concat([left.select("bucket", "due_at"), changed.select("bucket", "due_at")]).drop_nulls()
+    due = dict(dates.filter(pl.col("due_at") <= now).group_by("bucket").len().iter_rows())
+    soonest = dict(dates.group_by("bucket").agg(pl.col("due_at").min()).iter_rows())
+    for bucket, later in plan.next_due_at.items():
+        soonest[bucket] = min(soonest.get(bucket, later), later)
+    return due, soonest
+
+
+def _note(bucket: int, selected: Mapping[int, int], left_out: Mapping[int, list[dict[str, object]]]) -> str | None:
+    if selected.get(bucket, 0):
+        return None
+    waits = ", ".join(f"{part['count']} {part['name']}" for part in left_out.get(bucket, []))
+    return f"nothing could be asked: {waits}" if waits else "nothing due"

@@ -1,0 +1,192 @@
+"""START HERE: a worker leases buckets and runs rounds until its time is over.
+
+Each line of `_rounds` is a decision (planning, harvest: core applied to the lake's rows), an act of the lake, or an act
+of the lanes. A round is a unit of commit: what it wrote exists once its row stands in `rounds`, and that commit renews
+the lease. It is no barrier for hosts: while a round is written and the next one planned, in a thread, the lanes go on
+asking. A crash leaves nothing half visible; what was asked since the last commit is asked again, after the host's delay.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import httpx
+import polars as pl
+import trio
+
+from crawl_pipeline import harvest, planning
+from crawl_pipeline.core import robots
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import FRONTIER
+from crawl_pipeline.fetch.exchange import Clock
+from crawl_pipeline.fetch.lanes import Lanes
+from crawl_pipeline.fetch.reading import InlineReaders, Readers
+from crawl_pipeline.lake import Lake, Lease
+from crawl_pipeline.planning import Cursors, Plan
+
+FOLDED = ("frontier", "hosts", "change_frequency")
+SPARE_S = 5.0
+"""Between the last request's longest end and the lease's: time to write and commit."""
+
+InThread = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """One committed round: its rows of `rounds`."""
+
+    round: int
+    rows: pl.DataFrame
+
+
+@dataclass(slots=True)
+class Worked:
+    """What a worker did with its time: its rounds, and why it stopped."""
+
+    worker: str
+    buckets: tuple[int, ...]
+    rounds: list[Done] = field(default_factory=list)
+    stopped: str = "its time is over"
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """All rows of `rounds` that the worker committed."""
+        return pl.concat([done.rows for done in self.rounds])
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a worker needs of the world; tests hand in a web in memory and readers without processes."""
+
+    transport: httpx.AsyncBaseTransport
+    readers: Readers | InlineReaders
+    in_thread: InThread = trio.to_thread.run_sync
+
+
+Tell = Callable[[Done], None]
+
+
+async def work(
+    lake: Lake, policy: Policy, outside: Outside, *, buckets: Sequence[int], worker: str, seconds: float, now: datetime,
+    tell: Tell = lambda done: None,
+) -> Worked:  # fmt: skip
+    """Lease what is free of the buckets and run rounds for so many seconds, or until nothing falls due in them.
+
+    Raises LeaseHeld if none of the buckets is free, LeaseLost if another worker took over.
+    """
+    clock = Clock.start(now)
+    lease = await outside.in_thread(
+        lambda: lake.claim(buckets, worker, clock.now(), policy.round.lease_s, skip_held=True)
+    )
+    worked = Worked(worker, lease.buckets)
+    async with _lanes(outside, policy, clock) as lanes:
+        shift = _Shift(lake, policy, outside.in_thread, lanes, clock, trio.current_time() + seconds, worked, tell)
+        await shift.run(lease)
+    return worked
+
+
+@asynccontextmanager
+async def _lanes(outside: Outside, policy: Policy, clock: Clock):  # type: ignore[no-untyped-def]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(outside.readers.run)
+        yield Lanes(nursery, outside.transport, outside.readers, policy, clock)
+        nursery.cancel_scope.cancel()
+
+
+@dataclass(slots=True)
+class _Shift:
+    """A worker's time with its lease: what goes from one round to the next."""
+
+    lake: Lake
+    policy: Policy
+    in_thread: InThread
+    lanes: Lanes
+    clock: Clock
+    ends: float
+    worked: Worked
+    tell: Tell
+    before: pl.DataFrame = field(default_factory=FRONTIER.empty)
+    rules: dict[int, robots.Rules] = field(default_factory=dict)
+    patience_s: float = 0.0
+
+    async def run(self, lease: Lease) -> None:
+        """Run rounds, then give the lease back."""
+        try:
+            lease = await self._rounds(lease)
+        finally:
+            self.lanes.stop_at = trio.current_time()
+        await self.in_thread(self._leave, lease)
+
+    async def _rounds(self, lease: Lease) -> Lease:
+        cursors = await self.in_thread(planning.read_cursors, self.lake, lease)
+        while True:
+            began = self.clock.now()
+            plan: Plan = await self.in_thread(self._plan, lease, cursors)
+            planned_s = (self.clock.now() - began).total_seconds()
+            selected = self._load(plan)
+            last = await self._asked(plan)
+            cut = self.lanes.cut()
+            ended = self.clock.now()
+            timings = harvest.Timings(began, ended, planned_s, (ended - began).total_seconds() - planned_s)
+            cursors = plan.cursors
+            lease = await self.in_thread(self._settle, plan, cut, selected, timings)
+            if last:
+                return lease
+
+    def _plan(self, lease: Lease, cursors: Cursors) -> Plan:
+        return planning.plan(
+            self.lake, lease, cursors, self.policy, self.clock.now(), self.lanes.in_hand, self.rules
+        )
+
+    def _load(self, plan: Plan) -> dict[int, int]:
+        """Hand the fetch list to the lanes; no request starts that could outlast the lease."""
+        lease_s = (plan.lease.deadline_at - self.clock.now()).total_seconds()
+        self.lanes.stop_at = min(self.ends, trio.current_time() + lease_s - self.policy.fetch.total_s - SPARE_S)
+        self.before = _last_of_each(pl.concat([self.before, plan.fetch_list]))
+        news = plan.admitted.height + plan.fetch_list.filter(pl.col("attempts") > 0).height
+        rules = self.policy.round
+        self.patience_s = rules.shortest_s if news else min(2 * max(self.patience_s, rules.shortest_s), rules.seconds)
+        return dict(self.lanes.load(plan.queues))
+
+    async def _asked(self, plan: Plan) -> bool:
+        """Let the lanes ask until the round is worth its commit; tell whether it is the last one."""
+        if self.lanes.idle and not plan.admitted.height:
+            return await self._rest(plan)
+        with trio.move_on_at(self.ends):
+            await self.lanes.worth_cutting(self.patience_s)
+        if trio.current_time() < self.ends:
+            return False
+        await self.lanes.finished()
+        return True
+
+    async def _rest(self, plan: Plan) -> bool:
+        """Nothing can be asked now: sleep until something can, or stop if that is beyond the worker's time."""
+        wait_s = (plan.next_at - self.clock.now()).total_seconds() if plan.next_at else float("inf")
+        if trio.current_time() + wait_s >= self.ends:
+            self.worked.stopped = f"nothing to ask before {plan.next_at:%F %T} UTC" if plan.next_at else "nothing due"
+            return True
+        await trio.sleep(min(max(wait_s, 0.05), self.policy.round.seconds))
+        return False
+
+    def _settle(self, plan: Plan, cut: Any, selected: dict[int, int], timings: harvest.Timings) -> Lease:
+        """Write the round, commit it, renew the lease: the next round's number."""
+        made = harvest.frames(plan, cut, self.before, self.lake.buckets, self.policy)
+        rows = harvest.ledger(plan, cut, selected, made, timings, self.policy, self.lake.buckets)
+        self.lake.write_all(plan.lease, made)
+        self.lake.commit(plan.lease, rows)
+        visited = made["frontier"].select("url_hash")
+        self.before = self.before.join(visited, on="url_hash", how="anti")
+        self.worked.rounds.append(Done(plan.lease.round, rows))
+        self.tell(self.worked.rounds[-1])
+        return self.lake.renew(plan.lease, self.clock.now(), self.policy.round.lease_s)
+
+    def _leave(self, lease: Lease) -> None:
+        for table in FOLDED:
+            self.lake.fold(lease, table)
+        self.lake.release(lease)
+
+
+def _last_of_each(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.unique("url_hash", keep="last", maintain_order=True)
