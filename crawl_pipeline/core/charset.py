@@ -21,7 +21,9 @@ _BOMS = (
     (b"\xfe\xff", "utf-16be"),
     (b"\xff\xfe", "utf-16le"),
 )
-_PARAMETER = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^;\s]*))", re.IGNORECASE)
+# `<?x` in UTF-16 (13.2.3.2, step 1 of the prescan).
+_WIDE_XML = ((b"<\0?\0x\0", "utf-16le"), (b"\0<\0?\0x", "utf-16be"))
+_PARAMETER = re.compile(r";\s*charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^;,\s]*))", re.IGNORECASE)
 _IN_CONTENT = re.compile(r"charset\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"'][^\s;]*))", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*(?:\"([^\">]*)\"|'([^'>]*)')")
 
@@ -57,7 +59,12 @@ def without_mark(body: bytes) -> bytes:
 def codec(encoding: str) -> str:
     """Return the Python codec for an encoding of the standard."""
     found = lookup(encoding)
-    return found.codec_info.name if found else "utf-8"
+    return str(found.codec_info.name) if found else "utf-8"
+
+
+def query_codec(encoding: str) -> str:
+    """Return the Python codec for queries of a page in this encoding (Encoding 4.3, output encoding)."""
+    return "utf-8" if encoding.startswith(("utf-16", "replacement")) else codec(encoding)
 
 
 def from_content_type(content_type: str | None) -> str | None:
@@ -73,6 +80,9 @@ def _named(label: str) -> str | None:
 
 def _declared(body: bytes, content_type: str) -> str | None:
     head = body[:PRESCAN_BYTES]
+    for start, name in _WIDE_XML:
+        if head.startswith(start):
+            return name
     media_type = content_type.partition(";")[0].strip().lower()
     # XML knows no meta (XML 1.0 4.3.3); HTML looks at the declaration last (13.2.3.2, "getting an XML
     # encoding").

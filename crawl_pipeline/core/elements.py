@@ -74,7 +74,8 @@ def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -
         elif tag == "link":
             _take_link(found, node, attributes, source)
         elif tag == "base":
-            found.base = found.base or attributes.get("href")
+            # The first base with an href counts, even if it is empty or no URL (HTML 4.2.3).
+            found.base = attributes.get("href") or "" if found.base is None else found.base
         elif tag == "title":
             found.title = found.title or " ".join(node.text().split())
         elif tag in ("iframe", "frame") and (href := attributes.get("src")) and len(found.others) < most_links:

@@ -80,7 +80,7 @@ def read(
     tree = LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
     found = gather(tree, source, agent.lower(), limits.links)
     base = _target(found.base, partial(canonical, base=url)) or url
-    join = joiner(base, charset.codec(encoding))
+    join = joiner(base, charset.query_codec(encoding))
     wishes = found.wishes.also(directives.from_header(x_robots_tag, agent))
     declared = _target(found.canonical or directives.canonical_in_header(link_header), join)
     refresh = _target(found.refresh, join)

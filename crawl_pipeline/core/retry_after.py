@@ -32,7 +32,8 @@ def retry_after_s(value: str, now: datetime) -> int | None:
     value = value.strip(" \t")
     if _SECONDS.fullmatch(value):
         # More than nine digits are over the cap anyway, and int() of very long ones is refused by Python.
-        return min(int(value), CAP_S) if len(value) < 10 else CAP_S
+        digits = value.lstrip("0") or "0"
+        return min(int(digits), CAP_S) if len(digits) < 10 else CAP_S
     at = http_date(value, now)
     return None if at is None else min(max(0, round((at - now).total_seconds())), CAP_S)
 

@@ -111,12 +111,14 @@ def read(body: bytes, agent: str, url: str | None = None) -> Rules:
 Record = tuple[str, bytes, bytes]
 
 _EOL = re.compile(rb"\r\n|\r|\n")
-_BOM = b"\xef\xbb\xbf"
+# A byte-order mark, or as much of one as an editor left.
+_BOM = re.compile(rb"\xef(?:\xbb\xbf?)?")
 
 
 def _lines(body: bytes) -> list[bytes]:
     """Split at CR, LF, CRLF only (RFC 9309 2.2); drop the line that the size limit cuts, half a path is no rule."""
-    lines = _EOL.split(body[:READ_BYTES].removeprefix(_BOM))
+    mark = _BOM.match(body)
+    lines = _EOL.split(body[mark.end() if mark else 0 : READ_BYTES])
     return lines[:-1] if len(body) > READ_BYTES else lines
 
 

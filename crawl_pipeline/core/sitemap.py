@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from html.entities import name2codepoint
 from typing import Literal
 
 from lxml import etree
@@ -109,12 +110,19 @@ def _plain(text: bytes) -> Iterator[str]:
             yield line.strip().decode("utf-8", "replace")
 
 
-_BARE = re.compile(rb"<!\[CDATA\[.*?\]\]>|&(?!#\d+;|#x[0-9A-Fa-f]+;|[A-Za-z_][\w.\-]*;)", re.DOTALL)
+_AMPERSAND = re.compile(rb"<!\[CDATA\[.*?\]\]>|&(?:#\d+;|#x[0-9A-Fa-f]+;|([A-Za-z_][\w.\-]*);)?", re.DOTALL)
 
 
 def _repaired(text: bytes) -> bytes:
-    """Escape a bare & outside CDATA: frequent in locations, and a parser that recovers loses what follows."""
-    return _BARE.sub(lambda m: b"&amp;" if m[0] == b"&" else m[0], text) if b"&" in text else text
+    """Escape a bare & and spell out the entities of HTML, outside CDATA: a parser that recovers loses both."""
+    return _AMPERSAND.sub(_repair, text) if b"&" in text else text
+
+
+def _repair(found: re.Match[bytes]) -> bytes:
+    if found[0] == b"&":
+        return b"&amp;"
+    code = name2codepoint.get((found[1] or b"").decode("ascii", "replace"))
+    return f"&#{code};".encode() if code else found[0]
 
 
 _ROOTS: dict[str, Type] = {
@@ -187,7 +195,8 @@ def _entry(element: etree._Element) -> Entry:
     for child in element:
         name, text = _local(child), (child.text or "").strip()
         if name == "loc":
-            loc = loc or text
+            # What is left of a location with an unknown entity in it would be another URL.
+            loc = loc or ("" if len(child) else text)
         elif name == "link":
             href, rel = child.get("href", "").strip(), child.get("rel", "alternate").lower()
             if href and child.get("hreflang") and rel == "alternate":

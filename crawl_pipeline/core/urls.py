@@ -18,7 +18,7 @@ from publicsuffixlist import PublicSuffixList
 from xxhash import xxh3_64_intdigest
 
 # Longer references are data: URLs gone astray or traps; no server of note takes a longer request line.
-MAX_CHARS = 16_384
+MAX_CHARS = 65_536
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -177,9 +177,9 @@ def _is_ipv4(name: str) -> bool:
         return False
 
 
-def hash64(text: str) -> int:
+def hash64(text: str | bytes) -> int:
     """Return the signed 64-bit XXH3 of a text, seed 0; stored columns depend on it, so it never changes."""
-    digest = xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
+    digest = xxh3_64_intdigest(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
     return digest - (1 << 64) if digest >= 1 << 63 else digest
 
 

@@ -72,9 +72,7 @@ async def _follow(transport: WireTransport, url: str, said: Mapping[str, Any]) -
             body_bytes=size,
         )
         headers = {"User-Agent": AGENT}
-        return await exchange(
-            transport, target, cause="page", headers=headers, limits=limits, clock=clock, log=log
-        )
+        return await exchange(transport, target, cause="page", headers=headers, limits=limits, clock=clock, log=log)
 
     return await follow(ask, url, said.get("max_redirects", 5))
 

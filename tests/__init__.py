@@ -1,0 +1,1 @@
+"""Tests; a package so that `python -m tests.conformance` finds its modules."""

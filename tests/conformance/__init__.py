@@ -1,0 +1,1 @@
+"""Run conformance cases (JSON lines) against this crawler: `python -m tests.conformance DIR [--kind K]`."""
