@@ -71,7 +71,7 @@ def _look(farm: Farm, family: str, url: str) -> tuple[str, list[str]]:
     file = file / "index.html" if path.endswith("/") else file
     if not file.is_file():
         return "missing", []
-    if file.suffix not in (".html", ".htm"):
+    if file.suffix not in (".html", ".htm"):  # "/.html" has none, for nginx too
         return "others", []
     return "pages", links(file.read_bytes())
 

@@ -43,9 +43,7 @@ def _listen(hosts: Mapping[str, list[str]], port: int) -> list[socket.socket]:
         except OSError as trouble:
             if port or trouble.errno != errno.EADDRINUSE:
                 raise
-    raise OSError(
-        "expected a port that is free on every loopback address, found none in 20 tries; give a port"
-    )
+    raise OSError("expected a port that is free on every loopback address, found none in 20 tries; give a port")
 
 
 def _bind(distinct: Sequence[str], port: int) -> list[socket.socket]:

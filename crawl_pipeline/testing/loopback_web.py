@@ -31,9 +31,7 @@ from crawl_pipeline.testing.access_log import Row, rows
 from crawl_pipeline.testing.loopback import announce, bind
 from crawl_pipeline.testing.sites import Answer, Front, NotYet, Request, Site, Web, plain, site
 
-EXAMPLE = Web(
-    hosts=(site("example.test"), site("slow.test", first_byte_s=1.0)), entries=(("example.test", "/"),)
-)
+EXAMPLE = Web(hosts=(site("example.test"), site("slow.test", first_byte_s=1.0)), entries=(("example.test", "/"),))
 IDLE_S = 75.0  # nginx's default for an idle connection
 
 
@@ -66,9 +64,7 @@ class Server:
         self._front = Front()
         self._log = log.open("a", encoding="utf-8", buffering=1)
         self._ids = len(rows(log))
-        self._anchor = (
-            time.time() - trio.current_time()
-        )  # the wall clock may be set; the log's never goes back
+        self._anchor = time.time() - trio.current_time()  # the wall clock may be set; the log's never goes back
 
     def close(self) -> None:
         self._log.close()
@@ -143,9 +139,7 @@ class Server:
                 await trio.sleep(0.02)
         return plain(f"{request.host} is not served here\n", 421)
 
-    async def _refuse(
-        self, stream: trio.SocketStream, connection: h11.Connection, trouble: Exception
-    ) -> None:
+    async def _refuse(self, stream: trio.SocketStream, connection: h11.Connection, trouble: Exception) -> None:
         if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             refusal = plain(f"{trouble}\n", 400)
             await self._send(Request("", ""), trio.current_time(), refusal, stream, connection)
@@ -156,9 +150,7 @@ class Server:
         self._ids += 1
         began, ended = (int((self._anchor + t) * 1e6) for t in (started, trio.current_time()))
         ends = [_name(ask) for ask in (stream.socket.getpeername, stream.socket.getsockname)]
-        row = Row(
-            self._ids, request.host, request.target, began, ended, status, sent, request.user_agent, *ends
-        )
+        row = Row(self._ids, request.host, request.target, began, ended, status, sent, request.user_agent, *ends)
         self._log.write(json.dumps(asdict(row)) + "\n")
 
 
@@ -181,9 +173,7 @@ async def _head(stream: trio.SocketStream, connection: h11.Connection) -> h11.Re
 
 def _wire(connection: h11.Connection, answer: Answer) -> list[tuple[bytes, int]]:
     """An answer as the writes that carry it, each with its number of body bytes; a short one is one write."""
-    framing = (
-        ("transfer-encoding", "chunked") if answer.chunked else ("content-length", str(len(answer.body)))
-    )
+    framing = ("transfer-encoding", "chunked") if answer.chunked else ("content-length", str(len(answer.body)))
     headers = [*answer.headers, *([] if answer.status == 304 else [framing])]
     out = connection.send(h11.Response(status_code=answer.status, headers=headers, reason=b"")) or b""
     writes: list[tuple[bytes, int]] = []
@@ -234,9 +224,7 @@ def serving(web: Web, *, log: Path, port: int = 0) -> Iterator[Served]:
     async def run() -> None:
         async with trio.open_nursery() as nursery:
             served.append(
-                await nursery.start(
-                    lambda task_status: serve(web, port=port, log=log, task_status=task_status)
-                )
+                await nursery.start(lambda task_status: serve(web, port=port, log=log, task_status=task_status))
             )
             token = trio.lowlevel.current_trio_token()
             stop.append(lambda: token.run_sync_soon(nursery.cancel_scope.cancel))
@@ -274,9 +262,7 @@ async def _run(web: Web, port: int, log: Path, ready: Path | None) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
         nursery.start_soon(_cancel_with_parent, nursery.cancel_scope, os.getppid())
-        served = await nursery.start(
-            lambda task_status: serve(web, port=port, log=log, task_status=task_status)
-        )
+        served = await nursery.start(lambda task_status: serve(web, port=port, log=log, task_status=task_status))
         announce(served.ready(), ready)
 
 
@@ -288,16 +274,14 @@ async def _cancel_on_signal(scope: trio.CancelScope) -> None:
 
 async def _cancel_with_parent(scope: trio.CancelScope, parent: int) -> None:
     """Polling is the one way that works on every system and for every kind of parent's death."""
-    while os.getppid() == parent:  # noqa: ASYNC110 (nothing tells of it)
+    while os.getppid() == parent:
         await trio.sleep(0.5)
     scope.cancel()
 
 
 def arguments(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """The options of every served web."""
-    parser.add_argument(
-        "--port", type=int, default=0, help="port of every host; 0 takes a free one (default)"
-    )
+    parser.add_argument("--port", type=int, default=0, help="port of every host; 0 takes a free one (default)")
     parser.add_argument("--log", type=Path, required=True, help="access log, JSON lines, appended to")
     parser.add_argument(
         "--ready", type=Path, help="file for {port, seeds, hosts, log} once all hosts answer; else stdout"

@@ -52,9 +52,7 @@ class FakeWeb(httpx.AsyncBaseTransport):
         stream = _Body(answer, lambda: self._end(place, answer.status))
         extensions = {"http_version": b"HTTP/1.1", "address": self.hosts[host][0]}
         head = [*answer.headers, ("content-length", str(len(answer.body)))]
-        return httpx.Response(
-            answer.status, headers=head, stream=stream, extensions=extensions, request=request
-        )
+        return httpx.Response(answer.status, headers=head, stream=stream, extensions=extensions, request=request)
 
     async def _answer(self, request: Request) -> Answer:
         site = self._sites.get(request.host)

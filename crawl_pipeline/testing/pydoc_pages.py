@@ -150,9 +150,7 @@ HOSTS: dict[str, tuple[str, ...]] = {
     "selectolax.test": ("selectolax", "protego", "webencodings", "publicsuffixlist"),
 }
 MAX_PAGES = 32  # of one host, so that none takes much longer than the others at the same crawl delay
-SKIP = re.compile(
-    r"(^|\.)(tests?|testing|__main__|__pyinstaller|conftest|vendored|pip|idlelib|antigravity|this)(\.|$)"
-)
+SKIP = re.compile(r"(^|\.)(tests?|testing|__main__|__pyinstaller|conftest|vendored|pip|idlelib|antigravity|this)(\.|$)")
 MAX_BYTES = 600_000  # a longer page is no page of this web
 RFC_HOST = "rfc-editor.test"  # what docstrings cite; this host does not resolve
 PORT = "@PORT@"  # stands in a stored page for the port with its colon, or nothing
@@ -176,9 +174,7 @@ def _below(name: str) -> Iterator[str]:
     folders = [Path(place, *rest) for place in spec.submodule_search_locations or ()]
     yield name
     for folder in folders:
-        yield from sorted(
-            f"{name}.{inner}" for inner in _inside(folder) if not SKIP.search(f"{name}.{inner}")
-        )
+        yield from sorted(f"{name}.{inner}" for inner in _inside(folder) if not SKIP.search(f"{name}.{inner}"))
 
 
 def _inside(folder: Path) -> Iterator[str]:

@@ -51,9 +51,7 @@ DISALLOWED = {  # host -> path prefixes that robots.txt forbids; pages do link t
     "trio.test": ("/trio._core._io", "/trio._socket"),
     "rich.test": ("/rich._win", "/rich._unicode_data"),
     "anyio.test": ("/anyio._core", "/private/"),
-    "shut.test": (
-        "/",
-    ),  # not by rules: its robots.txt answers 500, which forbids everything (RFC 9309, 2.3.1.4)
+    "shut.test": ("/",),  # not by rules: its robots.txt answers 500, which forbids everything (RFC 9309, 2.3.1.4)
 }
 WITHOUT_ROBOTS = ("yaml.test", "jinja2.test")  # 404: everything is allowed
 SITEMAPS = {"email.test": ("/sitemap.xml",), "xml.test": ("/sitemap.xml",)}  # named in robots.txt

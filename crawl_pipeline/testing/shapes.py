@@ -70,9 +70,7 @@ def soft_404(site: Site) -> Site:
     return answer
 
 
-def facets(
-    prefix: str = "/shop", names: tuple[str, ...] = ("colour", "size", "brand", "price", "sort")
-) -> Site:
+def facets(prefix: str = "/shop", names: tuple[str, ...] = ("colour", "size", "brand", "price", "sort")) -> Site:
     """A shop list: each page links to every facet switched to another value, in the order it was clicked."""
 
     def answer(request: Request) -> Answer:

@@ -51,9 +51,7 @@ class Farm:
     @property
     def labels(self) -> list[str]:
         """Host names without the copy's number and without .test, a family's own name first."""
-        return [
-            label for family, own in self.owners.items() for label in dict.fromkeys([family, *own.values()])
-        ]
+        return [label for family, own in self.owners.items() for label in dict.fromkeys([family, *own.values()])]
 
     @property
     def names(self) -> list[str]:
@@ -181,6 +179,7 @@ def serving(farm: Farm) -> Iterator[subprocess.Popen[bytes]]:
     if program is None:
         raise FarmMissing(f"expected the program nginx, found none; {INSTALL}")
     (farm.folder / "tmp").mkdir(parents=True, exist_ok=True)
+    (farm.folder / "nginx.pid").unlink(missing_ok=True)
     (farm.folder / "nginx.conf").write_text(conf(farm), encoding="utf-8")
     command = [
         program,
@@ -211,9 +210,7 @@ def _wait(farm: Farm, process: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.05)
     errors = (farm.folder / "error.log").read_text(encoding="utf-8", errors="replace")[-1000:]
-    raise FarmMissing(
-        f"expected nginx to serve port {farm.port}, found that it does not: {errors}; try another --port"
-    )
+    raise FarmMissing(f"expected nginx to serve port {farm.port}, found that it does not: {errors}; try another --port")
 
 
 def rows(log: Path) -> list[Row]:
@@ -228,16 +225,10 @@ def _row(number: int, line: dict[str, Any]) -> Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Serve Debian's documentation with nginx on many loopback hosts."
-    )
+    parser = argparse.ArgumentParser(description="Serve Debian's documentation with nginx on many loopback hosts.")
     parser.add_argument("--hosts", type=int, default=50, help="at least so many hosts (default 50)")
-    parser.add_argument(
-        "--port", type=int, default=0, help="port of every host; 0 takes a free one (default)"
-    )
-    parser.add_argument(
-        "--folder", type=Path, required=True, help="folder for nginx's configuration and logs"
-    )
+    parser.add_argument("--port", type=int, default=0, help="port of every host; 0 takes a free one (default)")
+    parser.add_argument("--folder", type=Path, required=True, help="folder for nginx's configuration and logs")
     parser.add_argument(
         "--ready", type=Path, help="file for {port, seeds, hosts, log} once all hosts answer; else stdout"
     )

@@ -98,9 +98,7 @@ class Web:
     hosts: tuple[Host, ...]
     entries: tuple[tuple[str, str], ...] = ()  # (host, target) of the seeds
     disallowed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # host -> path prefixes
-    sitemaps: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # host -> targets that its robots.txt names
+    sitemaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # host -> targets that its robots.txt names
     traps: tuple[Trap, ...] = ()
     unresolved: tuple[str, ...] = ()  # hosts that pages link to and that do not exist
     mirrors: Mapping[str, str] = field(default_factory=dict)  # host -> the host that it copies
@@ -176,9 +174,7 @@ def failing(failure: type[httpx.TransportError] = httpx.ConnectError) -> Answer:
 
 def sitemap(request: Request, targets: Iterable[str]) -> Answer:
     """A sitemap of targets of this host."""
-    rows = "".join(
-        f"<url><loc>{escape(request.link(request.host, target))}</loc></url>\n" for target in targets
-    )
+    rows = "".join(f"<url><loc>{escape(request.link(request.host, target))}</loc></url>\n" for target in targets)
     space = "http://www.sitemaps.org/schemas/sitemap/0.9"
     text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{space}">\n{rows}</urlset>\n'
     return plain(text, content_type="application/xml")
@@ -218,9 +214,7 @@ def at_first(site: Site, answer: Answer, *, requests: int = 0, seconds: float = 
 
 def slow(site: Site, first_byte_s: float = 0.0, drip_s: float = 0.0, piece_bytes: int = 1 << 18) -> Site:
     """The site, answering late or in drips."""
-    return lambda request: replace(
-        site(request), first_byte_s=first_byte_s, drip_s=drip_s, piece_bytes=piece_bytes
-    )
+    return lambda request: replace(site(request), first_byte_s=first_byte_s, drip_s=drip_s, piece_bytes=piece_bytes)
 
 
 def chunked(site: Site) -> Site:
@@ -284,9 +278,7 @@ def site(
     return Host(name, robots(content, robots_txt))
 
 
-def robots_text(
-    disallow: Sequence[str] = (), crawl_delay_s: float | None = None, sitemaps: Sequence[str] = ()
-) -> str:
+def robots_text(disallow: Sequence[str] = (), crawl_delay_s: float | None = None, sitemaps: Sequence[str] = ()) -> str:
     """A robots.txt with one group for everybody."""
     lines = ["User-agent: *", *(f"Disallow: {path}" for path in disallow or [""])]
     if crawl_delay_s is not None:
@@ -301,9 +293,7 @@ class Front:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._first: dict[str, float] = {}
 
-    def request(
-        self, host: str, target: str, now: float, headers: Mapping[str, str], port: int | None
-    ) -> Request:
+    def request(self, host: str, target: str, now: float, headers: Mapping[str, str], port: int | None) -> Request:
         """The request with its counts; counting it is part of making it."""
         first = self._first.setdefault(host, now)
         kind = "robots" if urlsplit(target).path == "/robots.txt" else "page"

@@ -24,9 +24,7 @@ class Truth:
 
     pages: frozenset[str]  # answer 200 with HTML: each must be fetched, once
     by_sitemap_only: frozenset[str]  # the same, but found only through a sitemap that robots.txt names
-    others: dict[
-        str, str
-    ]  # may be asked for, but hold no page -> why: the status, the content type or "unresolved"
+    others: dict[str, str]  # may be asked for, but hold no page -> why: the status, the content type or "unresolved"
     forbidden: frozenset[str]  # robots.txt disallows them and pages link to them: must never be asked for
     traps: tuple[Trap, ...]
     noindex: frozenset[str]  # pages that ask not to be indexed

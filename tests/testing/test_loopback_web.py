@@ -46,9 +46,7 @@ TARGETS = [
 Told = tuple[int, list[tuple[str, str]], bytes]
 
 
-def by_sockets(
-    served: Served, host: str, target: str, connection: http.client.HTTPConnection | None = None
-) -> Told:
+def by_sockets(served: Served, host: str, target: str, connection: http.client.HTTPConnection | None = None) -> Told:
     line = connection or http.client.HTTPConnection(served.hosts[host][0], served.port, timeout=10)
     line.request("GET", target, headers={"Host": f"{host}:{served.port}", "User-Agent": "plain"})
     answer = line.getresponse()
