@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from crawl_pipeline.core.urls import NotCrawlable, canonical
 
-REDIRECTS = frozenset(
-    (301, 302, 303, 307, 308)
-)  # RFC 9110 15.4; 300, 304, 305 and 306 name no one place to go to
+REDIRECTS = frozenset((301, 302, 303, 307, 308))  # RFC 9110 15.4; 300, 304, 305 and 306 name no one place to go to
 
 _BEYOND_ASCII = re.compile("[\x80-\xff]")
 

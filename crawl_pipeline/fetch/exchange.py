@@ -10,7 +10,7 @@ It never decides what an outcome means, waits for a host's turn, follows a redir
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -20,7 +20,7 @@ import trio
 
 from crawl_pipeline.core.retry_after import retry_after_s
 from crawl_pipeline.fetch.decoding import ACCEPTED, CodingError, decode
-from crawl_pipeline.fetch.transport import WireTransport, place
+from crawl_pipeline.fetch.transport import Pulse, WireTransport, place
 from crawl_pipeline.fetch.wire import Headers, WireError
 
 Wanted = Callable[[int, Headers], bool]
@@ -148,6 +148,7 @@ class _Draft:
     method: str
     began: float
     answer: Answers | None = None
+    address: str | None = None
     first_byte: float | None = None
     body: bytes = b""
     failure: str | None = None
@@ -197,7 +198,8 @@ async def _within_deadline(
     end = draft.began + limits.total_s
     with trio.CancelScope(deadline=end) as scope:
 
-        def pulse() -> None:
+        def pulse(address: str) -> None:
+            draft.address = address
             scope.deadline = min(end, trio.current_time() + limits.read_s)
 
         try:
@@ -211,16 +213,14 @@ async def _within_deadline(
                 await draft.answer.close()
     if scope.cancelled_caught:
         late = scope.deadline >= end
-        draft.fail(
-            "timeout", f"over {limits.total_s:g} s in all" if late else f"silent for {limits.read_s:g} s"
-        )
+        draft.fail("timeout", f"over {limits.total_s:g} s in all" if late else f"silent for {limits.read_s:g} s")
 
 
 async def _ask_and_read(
     draft: _Draft,
     transport: httpx.AsyncBaseTransport,
     terms: _Terms,
-    pulse: Callable[[], None],
+    pulse: Pulse,
 ) -> None:
     limits, wanted = terms.limits, terms.wanted
     names = list(terms.headers.items())
@@ -238,7 +238,7 @@ async def _ask_and_read(
         )
     else:
         answer = await _ask_through_httpx(transport, draft, names, limits)
-    draft.answer, draft.first_byte = answer, trio.current_time()
+    draft.answer, draft.address, draft.first_byte = answer, answer.address, trio.current_time()
     if wanted is not None and not wanted(answer.status, answer.headers):
         draft.reason = "the body is not wanted"
         return
@@ -280,7 +280,7 @@ def _row(draft: _Draft, clock: Clock) -> Exchange:
         started_at=started_at,
         ended_at=ended_at,
         first_byte_s=None if draft.first_byte is None else draft.first_byte - draft.began,
-        address=answer.address if answer else None,
+        address=draft.address,
         status=answer.status if answer else None,
         failure=draft.failure,
         reason=draft.reason,
@@ -343,6 +343,8 @@ class _HttpxAnswer:
     async def close(self) -> None:
         """Close without waiting: what a cancelled request leaves behind must not hold up the round."""
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
+            if isinstance(self._pieces, AsyncGenerator):
+                await self._pieces.aclose()
             await self._response.aclose()
 
 

@@ -12,6 +12,7 @@ row.
 """
 
 import contextlib
+import functools
 import select
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -31,6 +32,7 @@ HEAD_BYTES = 65_536  # for callers that come through httpx and bring no limit
 
 BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
+Pulse = Callable[[str], None]  # called with the address connected to before each wait for the peer
 Dial = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
@@ -85,7 +87,7 @@ class Answer:
         self,
         connection: Connection,
         reader: ResponseReader,
-        pulse: Callable[[], None],
+        pulse: Pulse,
         keep: Callable[[Connection], bool],
     ) -> None:
         self.status = reader.status
@@ -105,7 +107,7 @@ class Answer:
         """Give the next bytes of the body, still coded; b"" if only framing came, None at the end."""
         data = self._reader.take()
         if not data and not self._reader.done and self._connection is not None:
-            self._pulse()
+            self._pulse(self._connection.address)
             await receive(self._connection, self._reader)
             data = self._reader.take()
         if not data and (self._reader.done or self._connection is None):
@@ -137,7 +139,7 @@ class WireTransport(httpx.AsyncBaseTransport):
         self._allow = allow
         self._tls = tls
         self._dial = dial or dial_tcp
-        self._kept: dict[str, Connection] = {}
+        self._kept: dict[str, dict[str, Connection]] = {}  # by host, then by origin
 
     async def ask(
         self,
@@ -147,30 +149,28 @@ class WireTransport(httpx.AsyncBaseTransport):
         method: str = "GET",
         connect_s: float = 10.0,
         head_bytes: int = HEAD_BYTES,
-        pulse: Callable[[], None] = lambda: None,
+        pulse: Pulse = lambda address: None,
     ) -> Answer:
-        """Send a request and read the head of its answer; `pulse` is called before each wait for the peer."""
+        """Send a request and read the head of its answer; `pulse` marks each wait for the peer."""
         to = place(url)
         head = request_head(method, to.target, to.authority, headers)
         kept = await self._take(to)
         if kept is not None:
             reader = ResponseReader(head_bytes, without_body=method == "HEAD")
             try:
-                return await self._send(kept, to.origin, head, reader, pulse)
+                return await self._send(kept, to, head, reader, pulse)
             except WireError:
                 if reader.received or method not in ("GET", "HEAD"):
                     raise
         fresh = await self._connect(to, connect_s)
         reader = ResponseReader(head_bytes, without_body=method == "HEAD")
-        return await self._send(fresh, to.origin, head, reader, pulse)
+        return await self._send(fresh, to, head, reader, pulse)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Serve httpx: the same request, with httpx's own classes around it."""
         url = request.extensions.get("url") or str(request.url)
         times = request.extensions.get("timeout") or {}
-        names = [
-            (n.decode("latin-1"), v.decode("latin-1")) for n, v in request.headers.raw if n.lower() != b"host"
-        ]
+        names = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in request.headers.raw if n.lower() != b"host"]
         with trio.fail_after(times.get("read") or float("inf")):
             answer = await self.ask(url, names, method=request.method, connect_s=times.get("connect") or 10.0)
         return httpx.Response(
@@ -182,18 +182,18 @@ class WireTransport(httpx.AsyncBaseTransport):
         )
 
     async def close_host(self, host: str) -> None:
-        """Close the kept connections to a host, whatever scheme and port."""
-        for origin in [origin for origin in self._kept if place(origin).host == host]:
-            await trio.aclose_forcefully(self._kept.pop(origin).stream)
+        """Close the kept connections to a host (as it stands in its URLs), whatever scheme and port."""
+        for connection in self._kept.pop(host, {}).values():
+            await trio.aclose_forcefully(connection.stream)
 
     async def aclose(self) -> None:
         """Close all kept connections."""
-        while self._kept:
-            await trio.aclose_forcefully(self._kept.popitem()[1].stream)
+        for host in list(self._kept):
+            await self.close_host(host)
 
     async def _take(self, to: Place) -> Connection | None:
         """Take the kept connection of an origin, unless it has been closed or said something unasked."""
-        connection = self._kept.pop(to.origin, None)
+        connection = self._kept.get(to.host, {}).pop(to.origin, None)
         # Under TLS a readable socket may only hold a session ticket, so only the attempt can tell.
         if connection is not None and not to.secure and not silent(connection):
             await trio.aclose_forcefully(connection.stream)
@@ -203,24 +203,26 @@ class WireTransport(httpx.AsyncBaseTransport):
     async def _send(
         self,
         connection: Connection,
-        origin: str,
+        to: Place,
         head: bytes,
         reader: ResponseReader,
-        pulse: Callable[[], None],
+        pulse: Pulse,
     ) -> Answer:
         try:
-            pulse()
+            pulse(connection.address)
             with contextlib.suppress(*BROKEN):  # what counts is whether an answer stands there already
                 await connection.stream.send_all(head)
             while not reader.status:
-                pulse()
+                pulse(connection.address)
                 await receive(connection, reader)
         except BaseException:
             await trio.aclose_forcefully(connection.stream)
             raise
-        return Answer(
-            connection, reader, pulse, lambda usable: self._kept.setdefault(origin, usable) is usable
-        )
+        return Answer(connection, reader, pulse, functools.partial(self._keep, to))
+
+    def _keep(self, to: Place, connection: Connection) -> bool:
+        """Keep a connection for the next request of its lane, unless one is kept already."""
+        return self._kept.setdefault(to.host, {}).setdefault(to.origin, connection) is connection
 
     async def _connect(self, to: Place, connect_s: float) -> Connection:
         """Open a connection to the first checked address that accepts one, each within `connect_s`."""

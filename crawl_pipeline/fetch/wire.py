@@ -40,9 +40,7 @@ def request_head(method: str, target: str, authority: str, headers: Iterable[tup
     ]
     head = "\r\n".join(lines).encode("latin-1")
     if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
-        raise ValueError(
-            f"expected no line end inside a request line or field, found one in {lines!r}; remove it"
-        )
+        raise ValueError(f"expected no line end inside a request line or field, found one in {lines!r}; remove it")
     return head + b"\r\n\r\n"
 
 
@@ -95,7 +93,7 @@ class ResponseReader:
         """Whether the connection may carry another request."""
         return self.done and self._keep_alive and not (self._mended or self._surplus)
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | bytearray) -> None:
         """Read what came from the peer."""
         self.received += len(data)
         if self.done:
@@ -125,7 +123,7 @@ class ResponseReader:
 
     # The head
 
-    def _feed_head(self, data: bytes) -> None:
+    def _feed_head(self, data: bytes | bytearray) -> None:
         head, seen = self._head + data, len(self._head)
         while not self.status:
             head, seen = self._without_blank(head, seen)
@@ -170,9 +168,7 @@ class ResponseReader:
         if status < 200:
             self._complete = False
             return
-        self.headers = tuple(
-            (n.lower().decode("latin-1"), v.strip(b" \t").decode("latin-1")) for n, v in self._fields
-        )
+        self.headers = tuple((n.lower().decode("latin-1"), v.strip(b" \t").decode("latin-1")) for n, v in self._fields)
         self.status = status
         self._look_at_framing()
 
@@ -185,9 +181,7 @@ class ResponseReader:
     def _parse(self, head: bytes) -> int:
         self._fields, self._complete, self._ended_head = [], False, False
         self._parser = parser = httptools.HttpResponseParser(self)
-        parser.set_dangerous_leniencies(
-            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
-        )
+        parser.set_dangerous_leniencies(lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True)
         try:
             parser.feed_data(head)
         except httptools.HttpParserUpgrade:
@@ -211,7 +205,7 @@ class ResponseReader:
 
     # The body
 
-    def _feed_body(self, data: bytes) -> None:
+    def _feed_body(self, data: bytes | bytearray) -> None:
         assert self._parser is not None
         self._idle_bytes += len(data)
         try:
@@ -223,9 +217,7 @@ class ResponseReader:
         if self._complete:
             self._end()
         elif self._idle_bytes > self._head_limit:
-            raise WireError(
-                "protocol_error", f"chunk extensions or trailers are over {self._head_limit} bytes"
-            )
+            raise WireError("protocol_error", f"chunk extensions or trailers are over {self._head_limit} bytes")
 
     def _end(self) -> None:
         self.done = True

@@ -5,6 +5,7 @@ is a list of steps: send, sleep, close, reset. Anything else gets 404.
 """
 
 import base64
+import functools
 import socket
 import ssl
 import struct
@@ -43,6 +44,9 @@ class Loopback:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Listen, and serve until the nursery is cancelled."""
+        for step in (step for answers in self.routes.values() for steps in answers for step in steps):
+            if "gen" in step:  # made beforehand: making one takes as long as some limits
+                bomb(step["mb"], nested=step["gen"] == "gzip_bomb_nested")
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         self.port = listeners[0].socket.getsockname()[1]
         nursery.start_soon(trio.serve_listeners, self._serve, listeners)
@@ -116,6 +120,7 @@ async def read_head(stream: trio.abc.Stream) -> bytes:
     return head
 
 
+@functools.lru_cache
 def bomb(mb: int, *, nested: bool) -> bytes:
     """A complete response whose gzipped body is `mb` MiB of zeros, gzipped once more if nested."""
     packer = zlib.compressobj(9, wbits=31)
