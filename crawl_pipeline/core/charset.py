@@ -104,11 +104,11 @@ def _tame(name: str | None) -> str | None:
 
 
 def _is_utf8(body: bytes) -> bool:
-    """Tell whether the bytes are UTF-8, but for a character cut off at the end."""
+    """Tell whether the bytes are UTF-8; one character may be cut off at the end if others before it are whole."""
     try:
         body.decode("utf-8")
     except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data"
+        return error.reason == "unexpected end of data" and not body[: error.start].isascii()
     return True
 
 

@@ -17,6 +17,8 @@ _SLICE = 4_096
 # Unclosed void elements and paragraphs count as nesting in the quick count, so it is generous; the exact one
 # is not.
 _QUICK_DEPTH = 1_500
+# So few tags cannot nest deeply enough to cost more than some 20 ms.
+_QUICK_TAGS = 4_000
 
 # Elements without content, and those that a sibling or the end of the parent closes (HTML 13.1.2.4): they
 # nest no deeper.
@@ -43,23 +45,26 @@ class Malformed(ValueError):
 
 def check(body: bytes) -> None:
     """Raise Malformed if the markup is nested too deeply or an element has too many attributes."""
-    deep, long = _suspicion(body)
-    if deep and (depth := _depth(body)) > MAX_DEPTH:
+    if body.count(b"<") > _QUICK_TAGS and _may_nest(body) and (depth := _depth(body)) > MAX_DEPTH:
         raise Malformed("nesting", depth, MAX_DEPTH)
-    if long and (attributes := _attributes(body)) > MAX_ATTRIBUTES:
+    if _has_long_tag(body) and (attributes := _attributes(body)) > MAX_ATTRIBUTES:
         raise Malformed("attributes", attributes, MAX_ATTRIBUTES)
 
 
-def _suspicion(body: bytes) -> tuple[bool, bool]:
-    """Tell whether many more tags open than close somewhere, and whether a slice holds no end of a tag."""
+def _may_nest(body: bytes) -> bool:
+    """Tell whether at the end of some slice many more tags have opened than closed."""
     net = 0
-    deep = long = False
     for start in range(0, len(body), _SLICE):
-        end = start + _SLICE
-        net = max(0, net + body.count(b"<", start, end) - 2 * body.count(b"</", start, end))
-        deep = deep or net > _QUICK_DEPTH
-        long = long or (end <= len(body) and body.find(b">", start, end) < 0)
-    return deep, long
+        opened = body.count(b"<", start, start + _SLICE) - 2 * body.count(b"</", start, start + _SLICE)
+        net = max(0, net + opened)
+        if net > _QUICK_DEPTH:
+            return True
+    return False
+
+
+def _has_long_tag(body: bytes) -> bool:
+    """Tell whether some slice holds no end of a tag."""
+    return any(body.find(b">", at, at + _SLICE) < 0 for at in range(0, len(body) - _SLICE, _SLICE))
 
 
 def _depth(body: bytes) -> int:
