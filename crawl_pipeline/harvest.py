@@ -49,6 +49,8 @@ def frames(plan: Plan, cut: Cut, before: pl.DataFrame, buckets: int, policy: Pol
     visits = _visits(cut.visits, plan.lease.round)
     learnt = recrawl.learn(plan.visited_before, visits, policy)
     visited = frontier.advance(before, visits.select(_TOLD), learnt, policy)
+    if visited.height != visits.height:
+        raise ValueError(f"expected a frontier row for each of {visits.height} visits, found {visited.height}")
     fresh = plan.admitted.join(visited, on="url_hash", how="anti")
     made = {
         "links": _links(cut, buckets),

@@ -3,13 +3,14 @@
 Each line of `_rounds` is a decision (planning, harvest: core applied to the lake's rows), an act of the lake, or an act
 of the lanes. A round is a unit of commit: what it wrote exists once its row stands in `rounds`, and that commit renews
 the lease. It is no barrier for hosts: while a round is written and the next one planned, in a thread, the lanes go on
-asking. A crash leaves nothing half visible; what was asked since the last commit is asked again, after the host's delay.
+asking. A crash leaves nothing half visible: what was asked since the last commit is asked again, after a wait.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from crawl_pipeline.core.tables import FRONTIER
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lanes import Lanes
 from crawl_pipeline.fetch.reading import InlineReaders, Readers
+from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import Cursors, Plan
 
@@ -70,29 +72,25 @@ Tell = Callable[[Done], None]
 
 async def work(
     lake: Lake, policy: Policy, outside: Outside, *, buckets: Sequence[int], worker: str, seconds: float, now: datetime,
-    tell: Tell = lambda done: None,
+    tell: Tell = lambda done: None, stop: trio.Event | None = None,
 ) -> Worked:  # fmt: skip
     """Lease what is free of the buckets and run rounds for so many seconds, or until nothing falls due in them.
 
+    `stop` ends the time early, in order: the last request ends, the last round is committed, the lease given back.
     Raises LeaseHeld if none of the buckets is free, LeaseLost if another worker took over.
     """
     clock = Clock.start(now)
-    lease = await outside.in_thread(
-        lambda: lake.claim(buckets, worker, clock.now(), policy.round.lease_s, skip_held=True)
-    )
+    claim = partial(lake.claim, skip_held=True)
+    lease = await outside.in_thread(claim, buckets, worker, now, policy.round.lease_s)
     worked = Worked(worker, lease.buckets)
-    async with _lanes(outside, policy, clock) as lanes:
-        shift = _Shift(lake, policy, outside.in_thread, lanes, clock, trio.current_time() + seconds, worked, tell)
-        await shift.run(lease)
-    return worked
-
-
-@asynccontextmanager
-async def _lanes(outside: Outside, policy: Policy, clock: Clock):  # type: ignore[no-untyped-def]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outside.readers.run)
-        yield Lanes(nursery, outside.transport, outside.readers, policy, clock)
+        lanes = Lanes(nursery, outside.transport, outside.readers, policy, clock)
+        shift = _Shift(lake, policy, outside.in_thread, lanes, clock, trio.current_time() + seconds, worked, tell)
+        nursery.start_soon(shift.stop_on, trio.Event() if stop is None else stop)
+        await shift.run(lease)
         nursery.cancel_scope.cancel()
+    return worked
 
 
 @dataclass(slots=True)
@@ -109,21 +107,26 @@ class _Shift:
     tell: Tell
     before: pl.DataFrame = field(default_factory=FRONTIER.empty)
     rules: dict[int, robots.Rules] = field(default_factory=dict)
+    asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
 
     async def run(self, lease: Lease) -> None:
         """Run rounds, then give the lease back."""
-        try:
-            lease = await self._rounds(lease)
-        finally:
-            self.lanes.stop_at = trio.current_time()
+        lease = await self._rounds(lease)
         await self.in_thread(self._leave, lease)
+
+    async def stop_on(self, stop: trio.Event) -> None:
+        """End the worker's time when told to."""
+        await stop.wait()
+        self.ends = self.lanes.stop_at = trio.current_time()
+        self.worked.stopped = "it was told to stop"
+        self.asking.cancel()
 
     async def _rounds(self, lease: Lease) -> Lease:
         cursors = await self.in_thread(planning.read_cursors, self.lake, lease)
         while True:
             began = self.clock.now()
-            plan: Plan = await self.in_thread(self._plan, lease, cursors)
+            plan: Plan = await self.in_thread(self._plan, lease, cursors, began, self.lanes.in_hand)
             planned_s = (self.clock.now() - began).total_seconds()
             selected = self._load(plan)
             last = await self._asked(plan)
@@ -135,10 +138,8 @@ class _Shift:
             if last:
                 return lease
 
-    def _plan(self, lease: Lease, cursors: Cursors) -> Plan:
-        return planning.plan(
-            self.lake, lease, cursors, self.policy, self.clock.now(), self.lanes.in_hand, self.rules
-        )
+    def _plan(self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int]) -> Plan:
+        return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules)
 
     def _load(self, plan: Plan) -> dict[int, int]:
         """Hand the fetch list to the lanes; no request starts that could outlast the lease."""
@@ -152,9 +153,9 @@ class _Shift:
 
     async def _asked(self, plan: Plan) -> bool:
         """Let the lanes ask until the round is worth its commit; tell whether it is the last one."""
-        if self.lanes.idle and not plan.admitted.height:
-            return await self._rest(plan)
-        with trio.move_on_at(self.ends):
+        with trio.CancelScope(deadline=self.ends) as self.asking:
+            if self.lanes.idle and not plan.admitted.height:
+                return await self._rest(plan)
             await self.lanes.worth_cutting(self.patience_s)
         if trio.current_time() < self.ends:
             return False
@@ -170,17 +171,18 @@ class _Shift:
         await trio.sleep(min(max(wait_s, 0.05), self.policy.round.seconds))
         return False
 
-    def _settle(self, plan: Plan, cut: Any, selected: dict[int, int], timings: harvest.Timings) -> Lease:
+    def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
         """Write the round, commit it, renew the lease: the next round's number."""
         made = harvest.frames(plan, cut, self.before, self.lake.buckets, self.policy)
         rows = harvest.ledger(plan, cut, selected, made, timings, self.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)
-        visited = made["frontier"].select("url_hash")
-        self.before = self.before.join(visited, on="url_hash", how="anti")
+        visited = [visit.target.url_hash for visit in cut.visits]
+        self.before = self.before.filter(~pl.col("url_hash").is_in(visited))
         self.worked.rounds.append(Done(plan.lease.round, rows))
         self.tell(self.worked.rounds[-1])
-        return self.lake.renew(plan.lease, self.clock.now(), self.policy.round.lease_s)
+        # Counted from the cut: what the commit took is taken off the lease.
+        return self.lake.renew(plan.lease, timings.ended_at, self.policy.round.lease_s)
 
     def _leave(self, lease: Lease) -> None:
         for table in FOLDED:

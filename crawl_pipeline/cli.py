@@ -1,0 +1,290 @@
+"""The command `crawl`: a person's way in. Each command opens the lake, calls one function and shows its result.
+
+Dagster is imported only by the commands that need it, so that all others start at once.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import polars as pl
+from rich.console import Console
+
+from crawl_pipeline import __version__, corpus, seeding
+from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.policy import Policy, PolicyError
+from crawl_pipeline.demo import DemoError
+from crawl_pipeline.lake import Lake, LakeExists, LakeMismatch, LakeMissing, LeaseHeld, LeaseLost
+
+OURS = (
+    PolicyError, DemoError, seeding.SeedError, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
+    corpus.QueryError, corpus.ReportError,
+)  # fmt: skip
+
+out = Console(highlight=False, soft_wrap=True)
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value for programs.")
+policy_file = click.option(
+    "--policy", "policy_path", type=click.Path(dir_okay=False, path_type=Path), envvar="CRAWL_POLICY",
+    help="The policy (default: policy.toml in the lake's folder).",
+)  # fmt: skip
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="crawl")
+@click.option("--lake", default="lake", envvar="CRAWL_LAKE", show_default=True, show_envvar=True,
+              help="Folder or s3:// address of the lake.")  # fmt: skip
+@click.pass_context
+def main(context: click.Context, lake: str) -> None:
+    """Crawl politely in rounds, into a Delta lake.
+
+    First time: `crawl init`, fill in the policy, `crawl seed URL`, `crawl run`.
+    """
+    context.obj = lake
+
+
+def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """A subcommand whose expected errors are one message and exit code 1, never a traceback."""
+
+    def wrap(function: Callable[..., Any]) -> click.Command:
+        @wraps(function)
+        def run(*arguments: Any, **options: Any) -> Any:
+            try:
+                return function(*arguments, **options)
+            except OURS as error:
+                raise click.ClickException(str(error)) from error
+
+        return main.command(**settings)(click.pass_obj(run))
+
+    return wrap
+
+
+@command()
+@click.option("--buckets", default=16, show_default=True, help="Host buckets; a power of two, fixed for the lake.")
+@click.option("--agent", help="The crawler's name: letters, - and _.")
+@click.option("--contact", help="URL or mailto: address where a site owner reaches you.")
+@policy_file
+def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy_path: Path | None) -> None:
+    """Make a lake, and a policy with every default commented."""
+    path = _policy_path(lake, policy_path)
+    text = policies.render()
+    for name, value in (("name", agent), ("contact", contact)):
+        text = text.replace(f'{name} = ""  # fill in', f"{name} = {json.dumps(value)}") if value else text
+    if agent and contact:
+        policies.load(text)
+    Lake.create(lake, buckets)
+    if path.exists():
+        out.print(f"kept the policy {path}")
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        out.print(f"made the policy {path}" + ("" if agent and contact else ": fill in [agent] name and contact"))
+    out.print(f"made the lake {lake} with {buckets} buckets; next: crawl --lake {lake} seed URL")
+
+
+@command()
+@click.argument("urls", nargs=-1)
+@click.option("--file", "files", multiple=True, type=click.File(), help="File with a URL per line; - reads stdin.")
+@click.option("--tag", help="Name of the seed list; inherited by all that is found from it.")
+def seed(lake: str, urls: tuple[str, ...], files: tuple[Any, ...], tag: str | None) -> None:
+    """Order URLs to be crawled; all of them or, if one is wrong, none."""
+    lines = (line.strip() for file in files for line in file)
+    hrefs = [*urls, *(line for line in lines if line and not line.startswith("#"))]
+    if not hrefs:
+        raise click.UsageError("name at least one URL, or a --file with URLs")
+    count = seeding.seed(Lake.open(lake), hrefs, tag=tag, now=datetime.now(UTC))
+    out.print(f"ordered {count} seeds; the next round of their buckets takes them up: crawl --lake {lake} run")
+
+
+@command()
+@click.option("--minutes", default=5.0, show_default=True, help="Time budget; ends sooner when nothing falls due.")
+@click.option("--buckets", "chosen", help="Buckets to work on, such as 0-3,7 (default: all that are free).")
+@policy_file
+@as_json
+def run(lake: str, minutes: float, chosen: str | None, policy_path: Path | None, *, as_json: bool) -> None:
+    """Lease buckets and run crawl rounds. Ctrl-C ends in order: commits, and gives the lease back."""
+    from crawl_pipeline import display, worker
+
+    opened, policy = Lake.open(lake), _policy(lake, policy_path)
+    seeding.keep_policy(opened, policy, datetime.now(UTC))
+    buckets = _numbers(chosen, opened.buckets) if chosen else None
+    tell = (lambda done: None) if as_json else display.RoundLines(out)
+    worked = worker.run(opened, policy, buckets=buckets, seconds=minutes * 60, tell=tell)
+    if as_json:
+        _print_json({"worker": worked.worker, "buckets": worked.buckets, "rounds": len(worked.rounds),
+                     "stopped": worked.stopped, "outcomes": display.tally(worked.rows, "outcomes"),
+                     "refused": display.tally(worked.rows, "refused")})  # fmt: skip
+    else:
+        out.print(f"stopped: {worked.stopped}")
+
+
+@command()
+@as_json
+def status(lake: str, *, as_json: bool) -> None:
+    """Show how the crawl stands: pages, frontier, hosts, what is due, who works."""
+    from crawl_pipeline import display, standing
+
+    figures = standing.standing(Lake.open(lake))
+    _print_json(figures) if as_json else display.standing(out, figures)
+
+
+@command()
+@as_json
+def funnel(lake: str, *, as_json: bool) -> None:
+    """Show what became of all URLs selected and links read, and how politeness was kept."""
+    from crawl_pipeline import display, standing
+
+    figures = standing.standing(Lake.open(lake))
+    _print_json(figures) if as_json else display.funnel(out, figures)
+
+
+@command()
+@click.argument("url")
+@policy_file
+@as_json
+def explain(lake: str, url: str, policy_path: Path | None, *, as_json: bool) -> None:
+    """Say what is known of a URL, and why it was or was not fetched."""
+    from crawl_pipeline import explaining
+
+    found = explaining.explain(Lake.open(lake), _policy(lake, policy_path), url, datetime.now(UTC))
+    if as_json:
+        _print_json({"url": found.url, "because": found.because} | found.facts)
+        return
+    out.print(f"[b]{found.url}[/]\n{found.because}", soft_wrap=True)
+    for name, fact in found.facts.items():
+        for row in fact if isinstance(fact, list) else [fact]:
+            values = row.items() if isinstance(row, dict) else [("", row)]
+            text = ", ".join(f"{key} {value}".strip() for key, value in values if value is not None)
+            out.print(f"[dim]{name}[/]  {text or '-'}", soft_wrap=True, markup=True)
+
+
+@command()
+@click.argument("query")
+@as_json
+def sql(lake: str, query: str, *, as_json: bool) -> None:
+    """Run one SELECT over the lake's tables (DuckDB); `show tables` and `describe TABLE` list what is there."""
+    rows = corpus.query(Lake.open(lake), query)
+    if as_json:
+        _print_json(rows.to_dicts())
+        return
+    with pl.Config(tbl_rows=200, tbl_cols=40, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,
+                   fmt_str_lengths=80, tbl_width_chars=out.width, tbl_formatting="UTF8_FULL_CONDENSED"):  # fmt: skip
+        click.echo(rows)
+
+
+@command()
+@as_json
+def reports(lake: str, *, as_json: bool) -> None:
+    """Judge the lake by every SQL test; exit code 1 if a promise does not hold."""
+    results = corpus.run_tests(Lake.open(lake))
+    if as_json:
+        _print_json([{"name": r.name, "sentence": r.sentence, "holds": r.holds, "offending": r.offending.to_dicts()}
+                     for r in results])  # fmt: skip
+    else:
+        for result in results:
+            mark = "[green]holds[/]" if result.holds else f"[red]{result.offending.height} offend[/]"
+            out.print(f"{mark}  {result.sentence}")
+    sys.exit(0 if all(result.holds for result in results) else 1)
+
+
+@command()
+@click.argument("host")
+def pause(lake: str, host: str) -> None:
+    """Order that a host is not asked until it is resumed."""
+    _order_pause(lake, host, paused=True)
+
+
+@command()
+@click.argument("host")
+def resume(lake: str, host: str) -> None:
+    """Order that a paused host may be asked again."""
+    _order_pause(lake, host, paused=False)
+
+
+@command()
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path("demo-lake"),
+              show_default=True, help="Where the demo's lake, policy and access log go; an earlier demo is replaced.")  # fmt: skip
+@click.option("--minutes", default=3.0, show_default=True, help="Time budget of the crawl.")
+def demo(lake: str, folder: Path, minutes: float) -> None:
+    """Crawl a web of real pages on loopback through Dagster, and report."""
+    from crawl_pipeline import demo as demo_web
+
+    demo_web.run(folder, minutes, out)
+
+
+@command()
+@click.option("--port", default=3000, show_default=True, help="Where Dagster's UI listens on this machine.")
+def ui(lake: str, port: int) -> None:
+    """Open Dagster's UI on the lake (for the demo's lake, with the demo's web beside it)."""
+    from crawl_pipeline import demo as demo_web
+
+    Lake.open(lake)
+    sys.exit(demo_web.open_ui(lake, port))
+
+
+@command()
+@policy_file
+@as_json
+def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
+    """Check what a crawl needs: Python, packages, the lake, its leases, the policy, name servers."""
+    from crawl_pipeline import doctoring
+
+    findings = doctoring.examine(lake, _policy_path(lake, policy_path), datetime.now(UTC))
+    if as_json:
+        _print_json([{"what": f.what, "well": f.well, "found": f.found} for f in findings])
+    else:
+        for finding in findings:
+            out.print(f"{'[green]well[/]' if finding.well else '[red]ill [/]'}  {finding.what}: {finding.found}")
+    sys.exit(0 if all(finding.well for finding in findings) else 1)
+
+
+def _order_pause(lake: str, host: str, *, paused: bool) -> None:
+    opened = Lake.open(lake)
+    known = opened.scan("hosts", where=pl.col("host") == host).select("host").collect()
+    if known.is_empty():
+        raise click.ClickException(f"no URL of a host {host!r} is known here: check the spelling")
+    seeding.pause(opened, host, paused=paused, now=datetime.now(UTC))
+    out.print(f"ordered; it holds from the next round of {host}'s bucket on")
+
+
+def _policy_path(lake: str, given: Path | None) -> Path:
+    if given is not None:
+        return given
+    return Path("policy.toml") if "://" in lake else Path(lake) / "policy.toml"
+
+
+def _policy(lake: str, given: Path | None) -> Policy:
+    path = _policy_path(lake, given)
+    if not path.exists():
+        raise PolicyError(f"expected a policy at {path}, found none: make one with `crawl init`, or name it with --policy")
+    try:
+        return policies.load(path.read_text())
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from error
+
+
+def _numbers(text: str, buckets: int) -> list[int]:
+    """Read bucket numbers such as 0-3,7."""
+    try:
+        spans = [part.partition("-") for part in text.split(",")]
+        chosen = {n for low, dash, high in spans for n in range(int(low), int(high if dash else low) + 1)}
+    except ValueError:
+        chosen = set()
+    if not chosen or not chosen <= set(range(buckets)):
+        raise click.BadParameter(f"expected buckets such as 0-3,7 within 0-{buckets - 1}, found {text!r}")
+    return sorted(chosen)
+
+
+def _print_json(value: object) -> None:
+    click.echo(json.dumps(value, default=_plain))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    return list(value) if isinstance(value, (tuple, set)) else str(value)

@@ -1,0 +1,99 @@
+"""What a person sees: a line per round while a crawl runs, and its funnel at the end."""
+
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.rounds import Done
+
+WELL = {"fetched", "not_modified", "redirected"}
+
+
+class RoundLines:
+    """Prints one line per round, with sums since it was made."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._fetched = 0
+
+    def __call__(self, done: Done) -> None:
+        """Print the line of a round that was just committed."""
+        rows = done.rows
+        outcomes = tally(rows, "outcomes")
+        self._fetched += outcomes.get("fetched", 0)
+        seconds = max(rows["fetch_s"].max() or 0, 1e-9)
+        mix = ", ".join(f"{count} {_coloured(name)}" for name, count in sorted(outcomes.items(), key=lambda o: -o[1]))
+        self._console.print(
+            f"[dim]round[/] {done.round:<5d} [dim]selected[/] {rows['selected_count'].sum():<5d}"
+            f"[dim]known[/] {rows['known_count'].sum():<6d} [dim]pages[/] {self._fetched:<6d}"
+            f"[dim]{rows['page_count'].sum() / seconds:5.1f}/s[/]  {mix or '[dim]nothing to ask[/]'}",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
+
+
+def tally(rows: pl.DataFrame, column: str) -> dict[str, int]:
+    """Sum a column of tallies over rows of `rounds`."""
+    items = rows.select(pl.col(column).explode()).unnest(column).drop_nulls()
+    return dict(items.group_by("name").agg(pl.col("count").sum()).iter_rows())
+
+
+def funnel(console: Console, figures: dict[str, Any]) -> None:
+    """Print where all links and selected URLs went, and how the promise to hosts was kept."""
+    rounds, politeness, outcomes = figures["rounds"], figures["politeness"], figures["outcomes"]
+    total = sum(outcomes.values())
+    table = _table("What became of the URLs that were selected")
+    for name, count in outcomes.items():
+        table.add_row(_coloured(name), f"{count:,}", OUTCOMES[name].says)
+    same = "=" if total == rounds["selected"] else "≠"
+    table.add_row("[b]sum of outcomes[/]", f"[b]{total:,}[/]", f"{same} {rounds['selected'] or 0:,} selected")
+    console.print(table)
+    refused = _table("What became of the links that were read")
+    refused.add_row("admitted", f"{rounds['admitted'] or 0:,}", "became known URLs")
+    for name, count in figures["refused"].items():
+        refused.add_row(name, f"{count:,}", "")
+    console.print(refused)
+    if politeness["pairs"]:
+        console.print(
+            f"[b]Politeness[/]: {politeness['pairs']:,} waits between requests to a host, "
+            f"{politeness['too_soon']} too short; wait ÷ promise: least {politeness['least']:.3f}, "
+            f"median {politeness['usual']:.3f}"
+        )
+
+
+def standing(console: Console, figures: dict[str, Any]) -> None:
+    """Print how a crawl stands."""
+    rounds, frontier, hosts = figures["rounds"], figures["frontier"], figures["hosts"]
+    table = _table(f"{figures['lake']}: {figures['buckets']} buckets")
+    seconds = (rounds["last_at"] - rounds["first_at"]).total_seconds() if rounds["rounds"] else 0
+    pace = f", {rounds['pages'] / seconds:.1f}/s from the first round to the last" if seconds else ""
+    due = f"{frontier['due_now']:,} due, longest overdue {frontier['longest_overdue_s']:,} s"
+    rows = {
+        "rounds": f"{rounds['rounds']:,}, the last at {rounds['last_at']:%F %T} UTC" if rounds["rounds"] else "none yet",
+        "pages": f"{rounds['pages'] or 0:,}{pace}",
+        "requests": ", ".join(f"{count:,} {cause}" for cause, count in figures["causes"].items()) or "0",
+        "known URLs": f"{frontier['known']:,}: "
+                      + (", ".join(f"{count:,} {name}" for name, count in figures["statuses"].items()) or "none"),
+        "due": due if frontier["due_now"] else f"nothing; next {frontier['next_due_at'] or 'never by itself'}",
+        "hosts": f"{hosts['hosts']:,}, {hosts['asked']:,} asked, {hosts['backing_off']:,} backing off, "
+                 f"{hosts['paused']:,} paused",
+        "leases": ", ".join(f"b{row['bucket']:03d} by {row['worker']}" for row in figures["leases"]) or "all free",
+    }  # fmt: skip
+    for name, text in rows.items():
+        table.add_row(name, "", text)
+    console.print(table)
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    return table
+
+
+def _coloured(name: str) -> str:
+    colour = "green" if name in WELL else "yellow" if OUTCOMES[name].status in ("waiting", "refused") else "red"
+    return f"[{colour}]{name.replace('_', ' ')}[/]"

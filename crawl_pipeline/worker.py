@@ -1,0 +1,79 @@
+"""Run a worker on the real web: name it, open resolver, transport and readers as the policy says, and let it work.
+
+The one place where a wall clock and signals enter a crawl. Told to stop (SIGINT, SIGTERM), a worker ends its requests,
+commits and gives its lease back; killed, it leaves nothing but a lease that runs out.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import httpx
+import trio
+
+from crawl_pipeline import rounds
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch.reading import Readers
+from crawl_pipeline.fetch.resolver import Resolver, Times
+from crawl_pipeline.fetch.transport import WireTransport
+from crawl_pipeline.lake import Lake
+from crawl_pipeline.rounds import Tell, Worked
+
+
+def run(
+    lake: Lake,
+    policy: Policy,
+    *,
+    buckets: Sequence[int] | None = None,
+    seconds: float,
+    tell: Tell = lambda done: None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> Worked:
+    """Work on the buckets (None: all) for so many seconds. Raises LeaseHeld and LeaseLost as rounds.work does."""
+
+    async def main() -> Worked:
+        outside = rounds.Outside(transport or _transport(policy), Readers(policy, lake.buckets))
+        stop = trio.Event()
+        async with trio.open_nursery() as nursery:
+            if threading.current_thread() is threading.main_thread():
+                nursery.start_soon(_stop_on_signals, stop)
+            worked = await rounds.work(
+                lake, policy, outside, buckets=range(lake.buckets) if buckets is None else buckets, worker=name(),
+                seconds=seconds, now=datetime.now(UTC), tell=tell, stop=stop,
+            )  # fmt: skip
+            nursery.cancel_scope.cancel()
+        return worked
+
+    try:
+        return trio.run(main)
+    except BaseExceptionGroup as group:
+        raise _only(group) from group
+
+
+def name() -> str:
+    """A name no other worker has: host, process and chance."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def _transport(policy: Policy) -> WireTransport:
+    rules = policy.resolver
+    times = Times(rules.ttl_floor_s, rules.ttl_ceiling_s, rules.negative_ttl_s, rules.timeout_s)
+    return WireTransport(Resolver(rules.hosts, rules.name_servers, times), policy.addresses.networks)
+
+
+async def _stop_on_signals(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for _ in signals:
+            stop.set()
+
+
+def _only(group: BaseExceptionGroup) -> BaseException:
+    """The one exception inside groups of one; a group of several stays as it is."""
+    inner = group.exceptions[0]
+    if len(group.exceptions) > 1:
+        return group
+    return _only(inner) if isinstance(inner, BaseExceptionGroup) else inner
