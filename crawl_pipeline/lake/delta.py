@@ -11,7 +11,7 @@ the table again and lose that check.
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -63,7 +63,8 @@ class LakeBusy(Exception):
 class Backoff:
     """How often and how fast a commit is repeated: full jitter, so that colliding writers part."""
 
-    attempts: int = 20
+    attempts: int = 20  # when others' commits collide with ours
+    faults: int = 5  # when the store fails, or the answer is lost
     first_s: float = 0.02
     cap_s: float = 2.0
     sleep: Callable[[float], None] = time.sleep
@@ -183,7 +184,6 @@ class DeltaTable:
         `decide` runs again after a collision, and after an error that leaves open whether the commit stands. So it
         must see for itself whether its work is already done.
         """
-        failure: Exception | None = None
         for attempt in range(self._backoff.attempts):
             try:
                 with self._lock:
@@ -191,13 +191,18 @@ class DeltaTable:
             except (CommitFailedError, DeltaError, OSError) as error:
                 if not isinstance(error, CommitFailedError | OSError) and type(error) is not DeltaError:
                     raise  # a schema or protocol fault is ours; waiting does not mend it
-                failure = error
+                collided = isinstance(error, CommitFailedError)
+                if attempt + 1 >= (self._backoff.attempts if collided else self._backoff.faults):
+                    raise self._busy(attempt + 1, error) from error
                 self._opened = None
             self._backoff.wait(attempt)
-        raise LakeBusy(
-            f"{self.uri}: expected a commit to stand within {self._backoff.attempts} attempts, the last one failed "
-            f"with {failure}: check the store, or use fewer writers"
-        ) from failure
+        raise AssertionError("the last attempt returns or raises")
+
+    def _busy(self, attempts: int, error: Exception) -> LakeBusy:
+        return LakeBusy(
+            f"{self.uri}: expected a commit to stand within {attempts} attempts, the last one failed with "
+            f"{type(error).__name__}: {error}: check the store, or use fewer writers"
+        )
 
     def _attempt(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:
         opened = self._fresh()
@@ -223,15 +228,9 @@ class DeltaTable:
             )  # fmt: skip
         return read_at
 
-    def compact(self, partitions: Sequence[tuple[str, str, object]], target_bytes: int) -> None:
-        """Merge small files, then write a checkpoint so that opening forgets them."""
-        with self._lock:
-            opened = self._fresh()
-            opened.optimize.compact(
-                partition_filters=list(partitions) or None, target_size=target_bytes, writer_properties=WRITER,
-                post_commithook_properties=AFTER_COMMIT,
-            )  # fmt: skip
-            opened.create_checkpoint()
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version."""
+        self.read(lambda opened: opened.create_checkpoint())
 
     def vacuum(self, hours: int) -> int:
         """Delete files that no version of the last `hours` uses; return how many."""

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow.dataset as ds
 
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
-from crawl_pipeline.lake import folding, leases, visible, writing
+from crawl_pipeline.lake import folding, leases, tidying, visible, writing
 from crawl_pipeline.lake.delta import Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.leases import Lease
 from crawl_pipeline.lake.visible import Wanted
@@ -107,10 +107,15 @@ class Lake:
         """
         writing.commit(self._tables["rounds"], lease, rounds)
 
-    def fold(self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20) -> tuple[int, ...]:
-        """Merge tails into bases where a tail passed `share` of its base or `rounds` rounds; say which buckets."""
-        state, due = self._tables[_name(table)], folding.Due(share, rounds)
-        return folding.fold(self._tables["rounds"], state, lease, due)
+    def fold(
+        self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20, least: int = 2_000
+    ) -> tuple[int, ...]:
+        """Merge tails into bases; give the buckets where that was due.
+
+        It is due when a tail of `least` rows or more passes `share` of its base, or when it has over `rounds` rounds.
+        """
+        due = folding.Due(share, rounds, least)
+        return folding.fold(self._tables["rounds"], self._tables[_name(table)], lease, due)
 
     def scan(
         self,
@@ -151,41 +156,22 @@ class Lake:
         return self._tables[_name(table)].dataset()
 
     def tidy(
-        self,
-        table: str | Table,
-        *,
-        buckets: Sequence[int] | None = None,
-        files: int = 32,
-        size: int = 64 << 20,
+        self, table: str | Table, *, buckets: Sequence[int] | None = None, files: int = 32, size: int = 32 << 20
     ) -> bool:
-        """Compact a log or ledger where one partition has more than `files` files below `size` bytes; say if it did.
+        """Rewrite small files of a log or ledger where a partition has over `files` below `size` bytes; say if so.
 
-        Call it between rounds with the leased buckets: files of a round that is being written are better left alone.
+        Best called between rounds with the leased buckets: a round that is being written may have to wait for it.
         """
         opened = self._tables[_name(table)]
-        if opened.table.kind not in ("log", "ledger"):
+        if opened.table.kind not in ("log", "ledger") or "round" not in opened.table.column_names:
             raise ValueError(
-                f"expected a log or ledger, found {opened.table.name!r}: state is folded, leases are small"
+                f"expected a log or ledger of rounds, found {opened.table.name!r}: state is folded instead"
             )
-        return tidy(opened, buckets, files, size)
+        return tidying.tidy(opened, buckets, files, size)
 
     def vacuum(self, table: str | Table, hours: int = 168) -> int:
         """Delete files that no version of the last `hours` uses; maintenance only, never while in a hurry."""
         return self._tables[_name(table)].vacuum(hours)
-
-
-def tidy(opened: DeltaTable, buckets: Sequence[int] | None, files: int, size: int) -> bool:
-    """Compact where a partition holds too many small files."""
-    partitions = list(opened.table.partitioned_by)
-    small = opened.live().filter(pl.col("size") < size)
-    if buckets is not None and "bucket" in partitions:
-        small = small.filter(pl.col("bucket").is_in(buckets))
-    crowd = small.group_by(partitions).len()["len"].max() if partitions else small.height
-    if not isinstance(crowd, int) or crowd <= files:
-        return False
-    chosen = [("bucket", "in", [str(b) for b in buckets])] if buckets is not None and partitions else []
-    opened.compact(chosen, size)
-    return True
 
 
 def _name(table: str | Table) -> str:

@@ -195,7 +195,7 @@ def test_a_late_writer_cannot_release(lake: Lake, late: Lease) -> None:
 
 def test_a_late_writer_cannot_fold(lake: Lake, late: Lease) -> None:
     with pytest.raises(LeaseLost):
-        lake.fold(late, "frontier")
+        lake.fold(late, "frontier", least=1)
 
 
 def test_rows_of_a_late_writer_are_never_seen_and_a_fold_drops_them(lake: Lake, late: Lease) -> None:
@@ -206,7 +206,7 @@ def test_rows_of_a_late_writer_are_never_seen_and_a_fold_drops_them(lake: Lake, 
     lake.write(other, "frontier", urls(0, {3: "new"}))
     lake.commit(other, done(other))
     before = statuses(lake)
-    lake.fold(other, "frontier")
+    lake.fold(other, "frontier", least=1)
 
     assert before == {2: "new", 3: "new"}
     assert statuses(lake) == before

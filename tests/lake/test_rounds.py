@@ -95,7 +95,7 @@ def test_a_scan_at_versions_does_not_see_what_came_after(lake: Lake) -> None:
     lease = lake.renew(lease, NOON, 60)
     lake.write(lease, "frontier", urls(0, {1: "fetched", 2: "new"}))
     lake.commit(lease, done(lease))
-    lake.fold(lease, "frontier")
+    lake.fold(lease, "frontier", least=1)
 
     assert statuses(lake, at=then) == {1: "new"}
     assert statuses(lake) == {1: "fetched", 2: "new"}
@@ -189,19 +189,56 @@ def test_orders_given_at_the_same_time_get_different_numbers(lake: Lake) -> None
     assert len(set(numbers)) == 4
 
 
-def test_tidying_a_log_keeps_its_rows_and_leaves_fewer_files(lake: Lake) -> None:
+def many_rounds(lake: Lake, count: int) -> pl.DataFrame:
+    """Commit rounds that write fetches of two buckets and links; give the links."""
     lease = lake.claim([0, 1], "w", NOON, 60)
-    for key in range(6):
+    for key in range(count):
         lake.write(lease, "fetches", pl.concat([fetches(0, [key]), fetches(1, [100 + key])]))
+        lake.write(lease, "links", links(0, 7, [key]))
         lake.commit(lease, done(lease))
         lease = lake.renew(lease, NOON, 60)
+    return lake.scan("links").sort("url_hash").collect()
+
+
+def test_tidying_a_log_keeps_its_rows_and_leaves_fewer_files(lake: Lake) -> None:
+    many_rounds(lake, 6)
     seen = lake.scan("fetches").sort("request_id").collect()
 
     assert not lake.tidy("fetches", files=6)
     assert lake.tidy("fetches", buckets=[0], files=5)
     assert lake.tidy("rounds", files=5)
-    assert (len(lake.files("fetches")), len(lake.files("rounds"))) == (7, 2)
+    assert (len(lake.files("fetches")), len(lake.files("rounds"))) == (2 + 6, 4)
     assert lake.scan("fetches").sort("request_id").collect().equals(seen)
+
+
+def test_tidying_twice_at_the_same_time_doubles_nothing(lake: Lake) -> None:
+    seen = many_rounds(lake, 6)
+    start = threading.Barrier(4)
+
+    def tidy() -> None:
+        own = Lake.open(lake.root)
+        start.wait()
+        own.tidy("links", files=3)
+
+    threads = [threading.Thread(target=tidy) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert lake.dataset("links").count_rows() == 6
+    assert lake.scan("links").sort("url_hash").collect().equals(seen)
+
+
+def test_a_round_can_still_be_replaced_after_its_files_were_tidied(lake: Lake) -> None:
+    first = lake.claim([2], "slow", NOON, 60)
+    lake.write(first, "links", links(2, 7, [50, 51]))
+    many_rounds(lake, 6)
+    assert lake.tidy("links", files=3)
+    lake.write(first, "links", links(2, 7, [52]))
+    lake.commit(first, done(first))
+
+    assert lake.scan("links").collect()["url_hash"].sort().to_list() == [0, 1, 2, 3, 4, 5, 52]
 
 
 def test_a_page_keeps_its_body_and_month(lake: Lake) -> None:

@@ -35,7 +35,7 @@ def test_the_newest_row_of_a_key_is_seen(lake: Lake) -> None:
 def test_where_does_not_bring_back_a_superseded_row(lake: Lake, folded: bool) -> None:
     lease = rounds(lake, lake.claim([0], "w", NOON, 60), {1: "new", 2: "new", 3: "new"})
     if folded:
-        assert lake.fold(lease, "frontier") == (0,)
+        assert lake.fold(lease, "frontier", least=1) == (0,)
     rounds(lake, lease, {1: "fetched", 4: "new"})
 
     assert statuses(lake, where=pl.col("status") == "new") == {2: "new", 3: "new", 4: "new"}
@@ -45,7 +45,7 @@ def test_where_does_not_bring_back_a_superseded_row(lake: Lake, folded: bool) ->
 
 def test_a_filter_on_the_scan_equals_where(lake: Lake) -> None:
     lease = rounds(lake, lake.claim([0], "w", NOON, 60), {1: "new", 2: "new", 3: "new"})
-    lake.fold(lease, "frontier")
+    lake.fold(lease, "frontier", least=1)
     rounds(lake, lease, {1: "fetched"})
 
     seen = lake.scan("frontier").filter(pl.col("status") == "new").collect()["url_hash"].sort().to_list()
@@ -55,7 +55,7 @@ def test_a_filter_on_the_scan_equals_where(lake: Lake) -> None:
 def test_a_fold_leaves_a_sorted_base_and_no_tail(lake: Lake) -> None:
     lease = rounds(lake, lake.claim([0], "w", NOON, 60), dict.fromkeys(range(9, 0, -1), "new"), {4: "fetched"})
     before = statuses(lake)
-    lake.fold(lease, "frontier")
+    lake.fold(lease, "frontier", least=1)
 
     stored = lake.scan("frontier").collect()
     assert statuses(lake) == before
@@ -67,7 +67,7 @@ def test_a_fold_leaves_a_sorted_base_and_no_tail(lake: Lake) -> None:
 def test_a_fold_keeps_rows_of_the_round_that_is_being_written(lake: Lake) -> None:
     lease = rounds(lake, lake.claim([0], "w", NOON, 60), {1: "new"})
     lake.write(lease, "frontier", urls(0, {1: "fetched"}))
-    lake.fold(lease, "frontier")
+    lake.fold(lease, "frontier", least=1)
     unseen = statuses(lake)
     lake.commit(lease, done(lease))
 
@@ -78,7 +78,7 @@ def test_a_fold_of_one_bucket_leaves_others_alone(lake: Lake) -> None:
     lease = rounds(lake, lake.claim([0], "w", NOON, 60), {1: "new"})
     other = lake.claim([1], "v", NOON, 60)
     lake.write(other, "frontier", urls(1, {2: "new"}))
-    lake.fold(lease, "frontier")
+    lake.fold(lease, "frontier", least=1)
     lake.commit(other, done(other))
 
     assert statuses(lake) == {1: "new", 2: "new"}
@@ -92,7 +92,9 @@ def test_a_fold_of_one_bucket_leaves_others_alone(lake: Lake) -> None:
         (100, [1] * 20, ()),
         (100, [1] * 21, (0,)),
         (100, [], ()),
-        (0, [1], (0,)),
+        (20, [10], (0,)),
+        (20, [9], ()),
+        (0, [10], (0,)),
     ],
 )
 def test_a_bucket_is_due_by_the_share_or_the_number_of_its_tail(
@@ -103,7 +105,7 @@ def test_a_bucket_is_due_by_the_share_or_the_number_of_its_tail(
         [(0, *layer) for layer in layers], schema=["bucket", "layer", "rows", "min_round"], orient="row"
     )
 
-    assert due_buckets(live, (0, 1), Due(share=0.25, rounds=20)) == expected
+    assert due_buckets(live, (0, 1), Due(share=0.25, rounds=20, least=10)) == expected
 
 
 def test_two_folds_at_the_same_time_of_different_buckets_both_stand(lake: Lake) -> None:
@@ -112,7 +114,8 @@ def test_two_folds_at_the_same_time_of_different_buckets_both_stand(lake: Lake) 
         lake.write(lease, "frontier", urls(bucket, {bucket: "new"}))
         lake.commit(lease, done(lease))
     threads = [
-        threading.Thread(target=lambda lease=lease: Lake.open(lake.root).fold(lease, "frontier")) for lease in leases
+        threading.Thread(target=lambda lease=lease: Lake.open(lake.root).fold(lease, "frontier", least=1))
+        for lease in leases
     ]
     for thread in threads:
         thread.start()
@@ -152,7 +155,7 @@ def test_any_sequence_of_rounds_crashes_and_folds_shows_what_a_dict_would_hold(
     lease = lake.claim([0, 1], "w", now, 60)
     for step, *rows in steps:
         if step == "fold":
-            lake.fold(lease, "frontier", share=0.5, rounds=2)
+            lake.fold(lease, "frontier", share=0.5, rounds=2, least=2)
         else:
             first, second = (
                 {key + 10 * at: status for key, status in change.items()} for at, change in enumerate(rows)
