@@ -1,0 +1,176 @@
+"""A page gives its text, its links and its wishes, and hostile markup is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawl_pipeline.core import directives, markup
+from crawl_pipeline.core.page import Limits, Link, Malformed, Page, read
+from crawl_pipeline.core.urls import canonical
+
+URL = "https://h.example/d/p.html"
+
+
+def _read(html: str, **more: object) -> Page:
+    return read(html.encode(), URL, "text/html; charset=utf-8", agent="ExampleBot", **more)  # type: ignore[arg-type]
+
+
+def test_text_is_what_a_reader_sees() -> None:
+    page = _read(
+        "<title> A \n title</title><h1>One</h1><script>no</script><p>two\n  three<style>no</style><p>&nbsp;<p>four"
+    )
+    assert page.title == "A title"
+    assert page.text == "One\ntwo three\nfour"
+
+
+def test_links_stand_once_without_fragments_and_in_order() -> None:
+    page = _read(
+        "<a href=b>1</a><a href=#top>2</a><a href='b#x'>3</a><a href=./b>4</a><a href=mailto:x@y>5</a><area href=/a>"
+    )
+    assert page.links == (Link("https://h.example/d/b"), Link("https://h.example/a"))
+
+
+def test_a_link_is_nofollow_only_if_every_element_says_so() -> None:
+    page = _read("<a href=/a rel=nofollow>1</a><a href=/b rel='x NOFOLLOW'>2</a><a href=/b>3</a>")
+    assert [(link.url, link.nofollow) for link in page.links] == [
+        ("https://h.example/a", True),
+        ("https://h.example/b", False),
+    ]
+
+
+def test_every_kind_of_link_is_told_apart() -> None:
+    page = _read(
+        "<link rel=canonical href=/c><link rel=next href=/n><link rel=alternate hreflang=de href=/de>"
+        "<link rel='alternate stylesheet' type=application/rss+xml href=/no><meta http-equiv=refresh content='0;/r'>"
+        "<iframe src=/f></iframe>"
+    )
+    assert {(link.kind, link.url.removeprefix("https://h.example")) for link in page.links} == {
+        ("canonical", "/c"),
+        ("next", "/n"),
+        ("alternate", "/de"),
+        ("refresh", "/r"),
+        ("frame", "/f"),
+    }
+    assert page.alternates == (("de", "https://h.example/de"),)
+
+
+def test_the_first_base_counts_even_if_it_is_of_no_use() -> None:
+    assert _read("<base href=data:x><base href=/b/><a href=x>x</a>").links == (Link("https://h.example/d/x"),)
+    assert _read("<base><base href=/b/><a href=x>x</a>").links == (Link("https://h.example/b/x"),)
+
+
+def test_wishes_of_markup_and_header_add_up() -> None:
+    page = _read(
+        "<meta name=examplebot content=noindex>",
+        x_robots_tag=("otherbot: none", "unavailable_after: Fri, 1 Jan 2027, nofollow"),
+    )
+    assert (page.noindex, page.nofollow) == (True, True)
+    assert not _read("<meta name=otherbot content=noindex>").noindex
+
+
+def test_more_links_than_the_limit_are_cut_and_it_is_told() -> None:
+    page = _read("".join(f"<a href=/{n}>x</a>" for n in range(9)), limits=Limits(links=3))
+    assert (len(page.links), page.links_cut) == (3, True)
+
+
+def test_a_legacy_page_is_decoded_and_its_queries_keep_its_encoding() -> None:
+    page = read("<p>жук <a href='?q=ж'>x</a>".encode("koi8-r"), URL, "text/html; charset=koi8-r")
+    assert page.text.startswith("жук")
+    assert page.links == (Link("https://h.example/d/p.html?q=%D6"),)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<div>" * 20_000, "nesting"),
+        (b"<div>" * 20_000 + b"</div>" * 20_000, "nesting"),
+        (b"<ul><li>" * 20_000, "nesting"),
+        (b"<a " + b" ".join(b"a%d=1" % n for n in range(20_000)) + b">", "attributes"),
+        (b"x" * 4_000_000, "size"),
+    ],
+)
+def test_hostile_markup_is_refused_before_it_is_parsed(body: bytes, reason: str) -> None:
+    with pytest.raises(Malformed) as refused:
+        read(body, URL)
+    assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<ul>" + b"<li>one<br>" * 9_000,
+        b"<p>one<img src=x>" * 9_000,
+        b"<div><p>one</p></div>" * 9_000,
+        b"<script>" + b"if(a<b){}" * 9_000 + b"</script>",
+        b"<!--" + b"<div>" * 9_000 + b"-->",
+        b"<p>" + b"x" * 50_000,
+    ],
+)
+def test_long_but_flat_markup_is_not_hostile(body: bytes) -> None:
+    markup.check(body)
+
+
+def test_a_check_that_cannot_be_made_to_backtrack() -> None:
+    markup.check(b"<!--" * 40_000)
+    markup.check(b"<script" * 20_000)
+
+
+HTML = st.lists(
+    st.sampled_from(
+        [
+            "<a href=",
+            "<p>",
+            "</",
+            ">",
+            "'",
+            '"',
+            "../x",
+            "?q=é",
+            "#",
+            " ",
+            "<base href=",
+            "<b>",
+            "x",
+            "<meta ",
+            "\0",
+            "&amp;",
+        ]
+    )
+).map("".join)
+
+
+@given(HTML | st.text(max_size=60))
+def test_every_url_of_a_page_is_canonical_and_no_line_of_its_text_is_empty(html: str) -> None:
+    page = read(html.encode("utf-8", "replace"), URL, None)
+    assert all(canonical(link.url) == link.url for link in page.links)
+    assert all(line and line == line.strip() for line in page.text.splitlines())
+
+
+def test_an_empty_page_is_empty() -> None:
+    page = read(b"", URL)
+    assert (page.title, page.text, page.links, page.base) == ("", "", (), URL)
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0; url=/n", "/n"),
+        ("5;URL = 'n x' ", "n x"),
+        ("0,n", "n"),
+        ("0 n", "n"),
+        ("30", None),
+        ("30; ", None),
+        ("url=/n", None),
+        ("0;url='/n", "/n"),
+    ],
+)
+def test_a_refresh_leads_where_the_standard_says(content: str, target: str | None) -> None:
+    assert directives.refresh_target(content) == target
+
+
+def test_a_link_field_may_name_the_canonical_url() -> None:
+    assert (
+        directives.canonical_in_header(['</a>; rel="next", <https://h.example/c>; rel="x canonical"'])
+        == "https://h.example/c"
+    )
+    assert directives.canonical_in_header(["</a>; rel=next", "nonsense"]) is None

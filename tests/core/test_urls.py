@@ -1,0 +1,150 @@
+"""URLs have one spelling, and hosts one site and one bucket."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawl_pipeline.core.strip import StripRules, shape, strip
+from crawl_pipeline.core.urls import (
+    NotCrawlable,
+    bucket,
+    canonical,
+    hash64,
+    host,
+    joiner,
+    origin,
+    site,
+)
+
+PIECES = st.lists(
+    st.sampled_from([*"aZ09-._~%/?&=#:@;,'\"<> \\é", "%2e", "%41", "%2F", "%%3", "../", "./", "//", "xn--"])
+)
+HREFS = st.one_of(PIECES.map("".join), PIECES.map("".join).map("http://h.example/".__add__), st.text(max_size=40))
+BASES = st.sampled_from(
+    [
+        "https://h.example/",
+        "https://h.example/a/b/c.html?x=1",
+        "http://h.example:8080/a//b/",
+        "https://h.example/%C3%A9/x",
+    ]
+)
+
+
+def _spelling(href: str, base: str | None = None) -> str | None:
+    try:
+        return canonical(href, base)
+    except NotCrawlable:
+        return None
+
+
+@given(HREFS, st.none() | BASES)
+def test_canonical_is_idempotent(href: str, base: str | None) -> None:
+    url = _spelling(href, base)
+    assert url is None or canonical(url) == url
+
+
+@given(HREFS, BASES)
+def test_the_quick_way_to_join_gives_what_the_parser_gives(href: str, base: str) -> None:
+    try:
+        joined = joiner(base)(href)
+    except NotCrawlable:
+        joined = None
+    assert joined == _spelling(href, base)
+
+
+@given(HREFS)
+def test_a_canonical_url_is_ascii_and_has_no_fragment_and_no_credentials(href: str) -> None:
+    url = _spelling(href, "https://u:p@h.example/x#y")
+    assert url is None or (url.isascii() and "#" not in url and "@" not in origin(url))
+
+
+@pytest.mark.parametrize(
+    ("href", "reason"),
+    [
+        ("http://", "syntax"),
+        ("ftp://h.example/", "scheme"),
+        ("http://h.example/" + "x" * 70_000, "length"),
+        ("\ud800://", "syntax"),
+    ],
+)
+def test_what_is_no_page_is_refused_with_a_reason(href: str, reason: str) -> None:
+    with pytest.raises(NotCrawlable) as refused:
+        canonical(href)
+    assert refused.value.reason == reason
+
+
+def test_the_query_of_a_legacy_page_is_escaped_in_its_encoding() -> None:
+    assert (
+        canonical("/п?п=п€#п", "http://h.example/", encoding="koi8-r") == "http://h.example/%D0%BF?%D0=%D0%26%238364%3B"
+    )
+
+
+def test_an_origin_and_a_host_are_cut_from_the_url() -> None:
+    assert origin("https://h.example:8443/a@b:1") == "https://h.example:8443"
+    assert host("https://h.example:8443/a") == "h.example"
+    assert host("http://[::1]:81/") == "[::1]"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("www.shop.example", "shop.example"),
+        ("a.b.co.uk", "b.co.uk"),
+        ("me.github.io", "me.github.io"),
+        ("github.io", "github.io"),
+        ("localhost", "localhost"),
+        ("10.1.2.3", "10.1.2.3"),
+        ("[::1]", "[::1]"),
+        ("h.example.", "h.example"),
+    ],
+)
+def test_the_site_is_the_registrable_domain_or_the_host_itself(name: str, expected: str) -> None:
+    assert site(name) == expected
+
+
+@given(st.text(), st.integers(0, 12))
+def test_a_bucket_depends_on_the_site_only_and_splits_into_two(name: str, power: int) -> None:
+    half = bucket(name, 2**power)
+    assert 0 <= half < 2**power
+    assert bucket(name, 2 ** (power + 1)) in (half, half + 2**power)
+
+
+def test_hashes_never_change() -> None:
+    assert hash64("") == 3244421341483603138
+    assert hash64("https://h.example/") == hash64("https://h.example/")
+    assert -(2**63) <= hash64("x") < 2**63
+
+
+def test_a_number_of_buckets_is_a_power_of_two() -> None:
+    with pytest.raises(ValueError, match="power of two"):
+        bucket("h.example", 48)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h.example/p?utm_source=n&id=7&GCLID=x", "http://h.example/p?id=7"),
+        ("http://h.example/p?fbclid=x", "http://h.example/p"),
+        ("http://h.example/p;jsessionid=0A?id=3", "http://h.example/p?id=3"),
+        ("http://h.example/p?b=2&a=1", "http://h.example/p?b=2&a=1"),
+    ],
+)
+def test_strip_drops_tracking_and_sessions_and_keeps_the_order(url: str, expected: str) -> None:
+    assert strip(url, StripRules()) == expected
+
+
+def test_strip_sorts_by_name_if_asked() -> None:
+    assert strip("http://h.example/?b=2&a=9&a=1", StripRules(sort=True)) == "http://h.example/?a=9&a=1&b=2"
+
+
+@given(HREFS)
+def test_what_was_stripped_stays_canonical_and_stripped(href: str) -> None:
+    if url := _spelling(href, "http://h.example/a"):
+        once = strip(url, StripRules(sort=True))
+        assert strip(once, StripRules(sort=True)) == once == canonical(once)
+
+
+def test_a_shape_counts_segments_parameters_and_repeats() -> None:
+    found = shape("http://h.example//a/b/a/?x=1&&y")
+    assert (found.path_depth, found.query_params, found.segment_repeats) == (3, 2, 2)
+    assert shape("http://h.example/").segment_repeats == 0
