@@ -43,7 +43,10 @@ def test_matching_agrees_with_protego_where_protego_follows_the_rfc(
 
 @given(st.binary(max_size=300))
 def test_no_file_is_too_strange_to_read(body: bytes) -> None:
-X
+    rules = robots.read(b"User-agent: *\nDisallow: /" + body, "ExampleBot", "https://h.example/robots.txt")
+    assert rules.allowed("https://h.example/robots.txt")
+    assert rules.verdict("https://h.example/x").allowed == rules.allowed("https://h.example/x")
+
 
 def test_unknown_records_do_not_end_a_group() -> None:
     assert not _allowed("User-agent: ExampleBot\nNoindex: /x\nUser-agent: B\nDisallow: /p\n", "/p")
