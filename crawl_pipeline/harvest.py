@@ -44,17 +44,22 @@ class Timings:
     fetch_s: float
 
 
-def frames(plan: Plan, cut: Cut, before: pl.DataFrame, buckets: int, policy: Policy) -> dict[str, pl.DataFrame]:
-    """Rows of the logs and of the state. `before`: frontier rows of everything that could be visited."""
+def frames(
+    plan: Plan, cut: Cut, before: pl.DataFrame, visited_before: pl.DataFrame, buckets: int, policy: Policy
+) -> dict[str, pl.DataFrame]:
+    """Rows of the logs and of the state.
+
+    before: frontier rows of everything that could be visited; visited_before: their rows of change_frequency.
+    """
     visits = _visits(cut.visits, plan.lease.round)
-    learnt = recrawl.learn(plan.visited_before, visits, policy)
+    learnt = recrawl.learn(visited_before, visits, policy)
     visited = frontier.advance(before, visits.select(_TOLD), learnt, policy)
     if visited.height != visits.height:
         raise ValueError(f"expected a frontier row for each of {visits.height} visits, found {visited.height}")
     fresh = plan.admitted.join(visited, on="url_hash", how="anti")
     made = {
-        "links": _links(cut, buckets),
-        "fetches": _fetches(cut.requests, plan, policy),
+        "links": _links(cut, buckets, policy),
+        "fetches": _fetches(cut.requests, plan, buckets, policy),
         "pages": _pages(cut.visits, policy),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
@@ -82,11 +87,12 @@ def _validators(request: Request | None) -> tuple[str | None, str | None]:
     return (first(request.exchange, "etag"), first(request.exchange, "last-modified")) if request else (None, None)
 
 
-def _links(cut: Cut, buckets: int) -> pl.DataFrame:
+def _links(cut: Cut, buckets: int, policy: Policy) -> pl.DataFrame:
     """Links of pages and sitemaps, targets of redirects, and the sitemaps that robots.txt names."""
     parts = [_page_links([visit for visit in cut.visits if visit.page])]
     rows = [_redirect(visit, buckets) for visit in cut.visits if visit.request and visit.request.location]
-    rows += [row for answer in cut.robots for row in _named_sitemaps(answer, buckets)]
+    if policy.scope.sitemaps:
+        rows += [row for answer in cut.robots for row in _named_sitemaps(answer, buckets)]
     parts.append(LINKS.frame(rows))
     return pl.concat(parts)
 
@@ -122,8 +128,10 @@ def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:
 
 
 def _redirect(visit: Visit, buckets: int) -> dict[str, object]:
+    """Where a visit was sent on to; a sitemap that has moved is still a sitemap."""
     assert visit.request is not None
-    return _link(visit.request.location or "", "redirect", visit.bucket, visit.target.url, buckets) | {
+    kind = "sitemap" if visit.target.kind == "sitemap" else "redirect"
+    return _link(visit.request.location or "", kind, visit.bucket, visit.target.url, buckets) | {
         "depth": visit.target.depth, "hops": visit.target.hops + 1, "tag": visit.target.tag,
     }  # fmt: skip
 
@@ -145,17 +153,24 @@ def _link(url: str, kind: str, source_bucket: int, source: str, buckets: int) ->
     }  # fmt: skip
 
 
-def _fetches(requests: Sequence[Request], plan: Plan, policy: Policy) -> pl.DataFrame:
+def _fetches(requests: Sequence[Request], plan: Plan, buckets: int, policy: Policy) -> pl.DataFrame:
     worker = plan.lease.holder
     return FETCHES.frame([_fetch(request) | {"policy_id": policy.id, "worker": worker,
+                          "bucket": _bucket_of(request, plan, buckets),
                           "request_id": urls.hash64(f"{worker} {request.exchange.started_at} {request.exchange.url}")}
                           for request in requests])  # fmt: skip
+
+
+def _bucket_of(request: Request, plan: Plan, buckets: int) -> int:
+    """The bucket of the host that was asked, unless it is not ours: then of the host whose robots.txt led to it."""
+    own = urls.bucket(urls.site(request.host), buckets)
+    return own if own in plan.lease.buckets else request.bucket
 
 
 def _fetch(request: Request) -> dict[str, object]:
     got = request.exchange
     return {
-        "bucket": request.bucket, "host": urls.host(got.url), "origin": urls.origin(got.url), "url": got.url,
+        "host": urls.host(got.url), "origin": urls.origin(got.url), "url": got.url,
         "url_hash": urls.url_hash(got.url), "cause": got.cause, "started_at": got.started_at,
         "ended_at": got.ended_at, "first_byte_s": got.first_byte_s, "address": got.address,
         "http_status": got.status, "outcome": request.outcome, "reason": got.reason,
@@ -198,14 +213,14 @@ def _hosts(plan: Plan, states: Sequence[HostState]) -> pl.DataFrame:
     by_host = {state.host: state for state in states}
     rows = [
         row | {"known_count": row["known_count"] + gained.get(row["host"], 0)}
-        | (_asked(row, by_host[row["host"]]) if row["host"] in by_host else {})
+        | (_asked(row, by_host[row["host"]], plan.now) if row["host"] in by_host else {})
         for row in plan.hosts.filter(pl.col("host").is_in(list(changed))).iter_rows(named=True)
     ]  # fmt: skip
     return HOSTS.frame(rows)
 
 
-def _asked(row: Mapping[str, object], state: HostState) -> dict[str, object]:
-    pace, today = state.pace, state.next_allowed_at.date()
+def _asked(row: Mapping[str, object], state: HostState, now: datetime) -> dict[str, object]:
+    pace, today = state.pace, now.date()
     so_far = int(str(row["day_count"])) if row["day"] == today else 0
     return {
         "next_allowed_at": state.next_allowed_at, "crawl_delay_s": pace.crawl_delay_s, "download_s": pace.download_s,

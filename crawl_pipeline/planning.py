@@ -47,13 +47,9 @@ class Plan:
     visited_before: pl.DataFrame
     queues: Sequence[HostQueue]
     next_due_at: Mapping[int, datetime]
-
-    @property
-    def next_at(self) -> datetime | None:
-        """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
-        waiting = self.due.select("host").unique().join(self.hosts.filter(~pl.col("paused")), on="host")
-        times = [*self.next_due_at.values(), *waiting["next_allowed_at"].drop_nulls()]
-        return min(times, default=None)
+    promised: Mapping[str, datetime]
+    next_at: datetime | None
+    """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
 
 
 def read_cursors(lake: Lake, lease: Lease) -> Cursors:
@@ -70,9 +66,13 @@ def read_cursors(lake: Lake, lease: Lease) -> Cursors:
 
 def plan(
     lake: Lake, lease: Lease, cursors: Cursors, policy: Policy, now: datetime, in_hand: Sequence[int],
-    rules: dict[int, robots.Rules],
+    rules: dict[int, robots.Rules], seconds: float | None = None,
 ) -> Plan:  # fmt: skip
-    """Catch up and select. `in_hand`: URL hashes that are being asked; `rules`: parsed robots.txt by id, kept warm."""
+    """Catch up and select.
+
+    `in_hand`: URL hashes that are being asked; `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to
+    ask in, if that is less than a round.
+    """
     at = lake.versions()
     orders = _new_orders(lake, cursors, at)
     links = pl.concat([_seeds(orders, lake.buckets, lease), _new_links(lake, lease, cursors, at)])
@@ -82,7 +82,8 @@ def plan(
     admitted = admission.admit(links, known, hosts, policy, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
     due = _due(lake, lease, rows, now, in_hand)
-    selected = selection.select(due, hosts, policy, now, seed=lease.round)
+    selected = selection.select(due, hosts, policy, now, seed=lease.round, seconds=seconds)
+    next_due_at = _next_due(lake, lease, selected.fetch_list, now)
     visited_before = _visited_before(lake, lease, selected.fetch_list)
     return Plan(
         lease=lease, now=now, cursors=_moved(lake, lease, cursors, orders, rows, at), admitted=rows,
@@ -90,7 +91,9 @@ def plan(
         new_hosts=new_hosts, due=due, fetch_list=selected.fetch_list, left_out=selected.left_out,
         visited_before=visited_before,
         queues=_queues(lake, lease, selected.fetch_list, hosts, visited_before, policy, now, rules),
-        next_due_at=_next_due(lake, lease, due, now),
+        next_due_at=next_due_at, promised=dict(hosts.filter(pl.col("next_allowed_at") > now)
+                                               .select("host", "next_allowed_at").iter_rows()),
+        next_at=min([*next_due_at.values(), *selection.turns(due, hosts, policy, now)], default=None),
     )  # fmt: skip
 
 
@@ -116,8 +119,8 @@ def _new_links(lake: Lake, lease: Lease, cursors: Cursors, at: Mapping[str, int]
         [(target, source, last) for target, per_source in cursors.links_seen.items() for source, last in enumerate(per_source)],
         schema={"target_bucket": pl.Int16, "source_bucket": pl.Int16, "seen": pl.Int64}, orient="row",
     )  # fmt: skip
-    where = pl.col("target_bucket").is_in(list(lease.buckets)) & (pl.col("round") > seen["seen"].min())
-    links = lake.scan("links", where=where, at=at)
+    since = min(map(min, cursors.links_seen.values()))
+    links = lake.scan("links", buckets=lease.buckets, since=since, at=at)
     return (
         links.join(seen.lazy(), on=["target_bucket", "source_bucket"])
         .filter(pl.col("round") > pl.col("seen"))
@@ -131,14 +134,25 @@ def _with_site(links: pl.DataFrame) -> pl.DataFrame:
     return links.with_columns(site=pl.col("host").replace_strict(sites, return_dtype=pl.String, default=None))
 
 
+def _named_hosts(links: pl.DataFrame, orders: pl.DataFrame, lake: Lake, lease: Lease) -> pl.DataFrame:
+    """Hosts of the leased buckets that links or orders name: a host may be paused before it is known."""
+    sites = {host: urls.site(host) for host in orders["host"].drop_nulls().unique()}
+    told = pl.DataFrame(
+        [(host, site, urls.bucket(site, lake.buckets)) for host, site in sites.items()],
+        schema={"host": pl.String, "site": pl.String, "bucket": HOSTS.schema["bucket"]}, orient="row",
+    )  # fmt: skip
+    linked = links.select("host", "site", bucket="target_bucket")
+    return pl.concat([linked, told]).filter(pl.col("bucket").is_in(lease.buckets)).unique("host")
+
+
 def _hosts(
     lake: Lake, lease: Lease, links: pl.DataFrame, orders: pl.DataFrame, now: datetime, policy: Policy
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """All hosts of the leased buckets, those included that these links name for the first time, and what is new."""
+    """All hosts of the leased buckets, those included that are named for the first time, and what is new."""
     known = lake.scan("hosts", buckets=lease.buckets).collect()
     seeds = links.filter(pl.col("kind") == "seed")["host"].implode()
     fresh = HOSTS.frame(
-        links.select("host", "site", bucket="target_bucket").unique("host").join(known, on="host", how="anti")
+        _named_hosts(links, orders, lake, lease).join(known, on="host", how="anti")
     ).with_columns(
         seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, fetched_count=0, day_count=0,
         backoff_s=0.0, calm_count=0, failures=0, found_at=now, round=lease.round,
@@ -148,8 +162,8 @@ def _hosts(
         seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(orders), next_allowed_at=_after_crash(hosts, lease, policy)
     )  # fmt: skip
     is_new = pl.col("host").is_in(fresh["host"].implode())
-    changed = told.filter(is_new | (told["seeded"] != hosts["seeded"]) | (told["paused"] != hosts["paused"]))
-    return told, changed
+    other = [told[name].ne_missing(hosts[name]) for name in ("seeded", "paused", "next_allowed_at")]
+    return told, told.filter(pl.any_horizontal(is_new, *map(pl.lit, other)))
 
 
 def _paused(orders: pl.DataFrame) -> pl.Expr:
@@ -207,6 +221,7 @@ def _queues(
         HostQueue(
             host, rows[host]["bucket"], selection.pace_of(rows[host]), rows[host]["next_allowed_at"],
             answers.get(host, {}), tuple(Target(*target) for target in targets.select(_TARGET).iter_rows()),
+            selection.left_today(rows[host], policy, now),
         )
         for (host,), targets in listed.group_by("host", maintain_order=True)
     ]  # fmt: skip
@@ -244,9 +259,9 @@ def _robots_states(row: dict[str, object]) -> list[dict[str, object]]:
     return states if isinstance(states, list) else []
 
 
-def _next_due(lake: Lake, lease: Lease, due: pl.DataFrame, now: datetime) -> dict[int, datetime]:
-    """When the next URL falls due in the buckets that have nothing due now."""
-    empty = sorted(set(lease.buckets) - set(due["bucket"]))
+def _next_due(lake: Lake, lease: Lease, fetch_list: pl.DataFrame, now: datetime) -> dict[int, datetime]:
+    """When the next URL falls due in the buckets that have nothing to be asked for now."""
+    empty = sorted(set(lease.buckets) - set(fetch_list["bucket"]))
     if not empty:
         return {}
     later = lake.scan("frontier", buckets=empty, where=pl.col("due_at") > now)

@@ -7,7 +7,6 @@ asking. A crash leaves nothing half visible: what was asked since the last commi
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,7 +19,7 @@ import trio
 from crawl_pipeline import harvest, planning
 from crawl_pipeline.core import robots
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import FRONTIER
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lanes import Lanes
 from crawl_pipeline.fetch.reading import InlineReaders, Readers
@@ -106,6 +105,7 @@ class _Shift:
     worked: Worked
     tell: Tell
     before: pl.DataFrame = field(default_factory=FRONTIER.empty)
+    visited_before: pl.DataFrame = field(default_factory=CHANGE_FREQUENCY.empty)
     rules: dict[int, robots.Rules] = field(default_factory=dict)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
@@ -126,7 +126,8 @@ class _Shift:
         cursors = await self.in_thread(planning.read_cursors, self.lake, lease)
         while True:
             began = self.clock.now()
-            plan: Plan = await self.in_thread(self._plan, lease, cursors, began, self.lanes.in_hand)
+            known = lease, cursors, began, self.lanes.in_hand, self._time_left(lease)
+            plan: Plan = await self.in_thread(self._plan, *known)
             planned_s = (self.clock.now() - began).total_seconds()
             selected = self._load(plan)
             last = await self._asked(plan)
@@ -138,23 +139,31 @@ class _Shift:
             if last:
                 return lease
 
-    def _plan(self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int]) -> Plan:
-        return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules)
+    def _plan(
+        self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int], seconds: float
+    ) -> Plan:
+        return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules, seconds)
+
+    def _time_left(self, lease: Lease) -> float:
+        """Seconds in which a request may start: the worker's own, and so many that none could outlast the lease."""
+        lease_s = (lease.deadline_at - self.clock.now()).total_seconds()
+        return min(self.ends - trio.current_time(), lease_s - self.policy.fetch.total_s - SPARE_S)
 
     def _load(self, plan: Plan) -> dict[int, int]:
-        """Hand the fetch list to the lanes; no request starts that could outlast the lease."""
-        lease_s = (plan.lease.deadline_at - self.clock.now()).total_seconds()
-        self.lanes.stop_at = min(self.ends, trio.current_time() + lease_s - self.policy.fetch.total_s - SPARE_S)
-        self.before = _last_of_each(pl.concat([self.before, plan.fetch_list]))
+        """Hand the fetch list to the lanes, and keep what the fold must know of all that can be visited."""
+        self.lanes.stop_at = trio.current_time() + self._time_left(plan.lease)
+        asked = pl.col("url_hash").is_in(self.lanes.in_hand)
+        self.before = pl.concat([self.before.filter(asked), plan.fetch_list])
+        self.visited_before = pl.concat([self.visited_before.filter(asked), plan.visited_before])
         news = plan.admitted.height + plan.fetch_list.filter(pl.col("attempts") > 0).height
         rules = self.policy.round
         self.patience_s = rules.shortest_s if news else min(2 * max(self.patience_s, rules.shortest_s), rules.seconds)
-        return dict(self.lanes.load(plan.queues))
+        return dict(self.lanes.load(plan.queues, plan.promised))
 
     async def _asked(self, plan: Plan) -> bool:
         """Let the lanes ask until the round is worth its commit; tell whether it is the last one."""
         with trio.CancelScope(deadline=self.ends) as self.asking:
-            if self.lanes.idle and not plan.admitted.height:
+            if self.lanes.idle and not self.lanes.in_hand and not plan.admitted.height:
                 return await self._rest(plan)
             await self.lanes.worth_cutting(self.patience_s)
         if trio.current_time() < self.ends:
@@ -173,12 +182,10 @@ class _Shift:
 
     def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
         """Write the round, commit it, renew the lease: the next round's number."""
-        made = harvest.frames(plan, cut, self.before, self.lake.buckets, self.policy)
+        made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, self.policy)
         rows = harvest.ledger(plan, cut, selected, made, timings, self.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)
-        visited = [visit.target.url_hash for visit in cut.visits]
-        self.before = self.before.filter(~pl.col("url_hash").is_in(visited))
         self.worked.rounds.append(Done(plan.lease.round, rows))
         self.tell(self.worked.rounds[-1])
         # Counted from the cut: what the commit took is taken off the lease.
@@ -188,7 +195,3 @@ class _Shift:
         for table in FOLDED:
             self.lake.fold(lease, table)
         self.lake.release(lease)
-
-
-def _last_of_each(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.unique("url_hash", keep="last", maintain_order=True)

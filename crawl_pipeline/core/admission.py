@@ -34,7 +34,7 @@ def admit(
     links: rows of `links` with the site of each URL (`site`); known: url_hash of those that have a frontier row;
     hosts: host, site, seeded, known_count of the bucket's hosts, seeded by this batch's seeds included.
     """
-    fresh = _first_of_each(links)
+    fresh = _best_of_each(links, policy)
     unseen = fresh.filter(~pl.col("url_hash").is_in(known.implode()))
     judged = judge(unseen, hosts, policy).with_columns(_over_budget(hosts, policy))
     refused = pl.concat(
@@ -65,6 +65,15 @@ def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFr
     return shaped.with_columns(refusal=refusal).select(*links.columns, "refusal")
 
 
+def way_rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
+    """Give the refusals that speak of the way that led to a URL: another link to it may pass."""
+    return [
+        ("nofollow", pl.col("nofollow") & _FOUND & policy.scope.nofollow),
+        ("over scope.depth", pl.col("depth") > policy.scope.depth),
+        ("over scope.hops", pl.col("hops") > policy.scope.hops),
+    ]
+
+
 def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
     """Give the refusals a URL can meet by itself, in the order they are tried."""
     scope, budget, url = policy.scope, policy.budget, pl.col("url")
@@ -73,12 +82,10 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
     within = {"sites": pl.col("_in_seeded_site"), "hosts": pl.col("_in_seeded_host"), "everywhere": pl.lit(value=True)}
     patterns = {name: _matches(url, getattr(scope, name)) for name in ("include", "exclude")}
     return [
-        ("nofollow", pl.col("nofollow") & _FOUND & scope.nofollow),
+        *way_rules(policy),
         ("excluded by scope.exclude", patterns["exclude"]),
         ("not in scope.include", ~patterns["include"] & bool(scope.include) & ~_SEED),
         ("outside scope.follow", ~within[scope.follow] & ~_SEED),
-        ("over scope.depth", pl.col("depth") > scope.depth),
-        ("over scope.hops", pl.col("hops") > scope.hops),
         ("over budget.url_length", url.str.len_chars() > budget.url_length),
         ("over budget.path_depth", pl.col("_segments").list.len() > budget.path_depth),
         ("over budget.query_parameters", (query.str.count_matches("&") + 1).fill_null(0) > budget.query_parameters),
@@ -99,9 +106,11 @@ def _fewer(before: pl.DataFrame, after: pl.DataFrame, reason: str) -> pl.DataFra
     return dropped.filter(pl.col("count") > 0).select("bucket", pl.lit(reason).alias("name"), "count")
 
 
-def _first_of_each(links: pl.DataFrame) -> pl.DataFrame:
+def _best_of_each(links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """One link per URL: of those whose way here is allowed the nearest to a seed."""
     order = pl.col("kind").replace_strict(KIND_ORDER, return_dtype=pl.Int8)
-    return links.sort("depth", order, "hops", "nofollow", maintain_order=True).unique(
+    ways = pl.any_horizontal(rule for _, rule in way_rules(policy))
+    return links.sort(ways, "depth", order, "hops", "nofollow", maintain_order=True).unique(
         "url_hash", keep="first", maintain_order=True
     )
 

@@ -82,4 +82,4 @@ def retry_after_failure(attempts: int, policy: Retry) -> timedelta | None:
     """Wait after the given number of failures in a row; None when the URL is to be given up."""
     if attempts >= policy.attempts:
         return None
-    return timedelta(seconds=min(policy.cap_s, policy.first_s * 2.0 ** (attempts - 1)))
+    return timedelta(seconds=min(policy.cap_s, policy.first_s * 2.0 ** min(attempts - 1, 64)))

@@ -6,6 +6,7 @@ have no default: a crawl that will not say who it is does not start.
 """
 
 import ipaddress
+import json
 import tomllib
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -304,7 +305,7 @@ def _toml(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's escapes are JSON's
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
     if isinstance(value, dict):

@@ -7,14 +7,14 @@ the same URLs. Hosts come before pages: everybody's first URL is listed before a
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 
 import numpy as np
 import polars as pl
 
 from crawl_pipeline.core import politeness
-from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.politeness import HostPace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,14 @@ class Selection:
     left_out: pl.DataFrame
 
 
-def select(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int) -> Selection:
-    """Choose from due rows of `frontier`, given the rows of `hosts` for their hosts."""
-    quotas = quota(hosts, policy, now)
+def select(
+    due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None
+) -> Selection:
+    """Choose from due rows of `frontier`, given the rows of `hosts` for their hosts.
+
+    `seconds`: how long may be asked, if that is less than a round.
+    """
+    quotas = quota(hosts.join(due, on="host", how="semi"), policy, now, seconds)
     ranked = (
         due.join(quotas, on="host", how="left")
         .with_columns(draw=_draw(due["url_hash"], due["band"], policy, seed))
@@ -44,23 +49,39 @@ def select(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime
     return Selection(chosen.sort("host", "rank").select(due.columns), left_out)
 
 
-def quota(hosts: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
+def quota(hosts: pl.DataFrame, policy: Policy, now: datetime, seconds: float | None = None) -> pl.DataFrame:
     """How many URLs each host can be asked in this round (`quota`), and what holds the rest back (`wait`)."""
-    rows = [(row["host"], *_quota(row, policy, now)) for row in hosts.iter_rows(named=True)]
+    seconds = min(policy.round.seconds, policy.round.seconds if seconds is None else seconds)
+    rows = [(row["host"], *_quota(row, policy, now, seconds)) for row in hosts.iter_rows(named=True)]
     return pl.DataFrame(rows, schema={"host": pl.String, "quota": pl.Int64, "wait": pl.String}, orient="row")
 
 
-def _quota(row: dict[str, object], policy: Policy, now: datetime) -> tuple[int, str]:
+def turns(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime) -> list[datetime]:
+    """When each host that has due URLs may be asked; a paused host never by itself, a full day ends at midnight."""
+    waiting = hosts.filter(~pl.col("paused")).join(due, on="host", how="semi")
+    midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+    return [
+        max(row["next_allowed_at"] or now, now if left_today(row, policy, now) else midnight)
+        for row in waiting.iter_rows(named=True)
+    ]
+
+
+def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:
+    """How many pages the host may still be asked for on this UTC day."""
+    asked = int(str(row["day_count"] or 0)) if row["day"] == now.date() else 0
+    return max(0, policy.fetches_per_day(str(row["host"])) - asked)
+
+
+def _quota(row: dict[str, object], policy: Policy, now: datetime, seconds: float) -> tuple[int, str]:
     if row["paused"]:
         return 0, "host paused"
     allowed_at = row["next_allowed_at"]
     wait_s = max(0.0, (allowed_at - now).total_seconds()) if isinstance(allowed_at, datetime) else 0.0
-    if wait_s >= policy.round.seconds:
+    if wait_s >= seconds:
         return 0, "host waits"
-    pace = pace_of(row)
-    in_time = 1 + int((policy.round.seconds - wait_s) / politeness.gap_s(pace, None, policy, str(row["host"])))
-    today = policy.fetches_per_day(str(row["host"])) - (int(str(row["day_count"] or 0)) if row["day"] == now.date() else 0)
-    return (max(0, today), "host's day is full") if today < in_time else (in_time, "host's turn is full")
+    in_time = 1 + int((seconds - wait_s) / politeness.gap_s(pace_of(row), None, policy, str(row["host"])))
+    today = left_today(row, policy, now)
+    return (today, "host's day is full") if today < in_time else (in_time, "host's turn is full")
 
 
 def pace_of(row: dict[str, object]) -> HostPace:

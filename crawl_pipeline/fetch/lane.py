@@ -3,7 +3,7 @@
 `HostLane.ask` waits for the turn, sends one request, and moves the host's pace; whoever wants something of the host,
 a page, its robots.txt, a redirect of another host's robots.txt, passes through it. What to ask is decided elsewhere.
 
-Invariant: requests of one lane never overlap, and none starts before `allowed_at`.
+Invariant: requests of one lane never overlap, none starts before `allowed_at`, and none at or after `stop_at()`.
 """
 
 from collections import deque
@@ -20,6 +20,10 @@ from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, ListLog, Want
 from crawl_pipeline.fetch.visits import HostQueue, HostState, Request, RobotsAnswer, Target
 
 
+class NoTurn(Exception):
+    """The host may not be asked before the end of the work; never leaves this package."""
+
+
 class HostLane:
     """A host while it is being asked: its list, its pace, its robots.txt answers, its connection."""
 
@@ -30,6 +34,7 @@ class HostLane:
         policy: Policy,
         clock: Clock,
         cut_off: Callable[[Request], None],
+        stop_at: Callable[[], float],
     ) -> None:
         self.host, self.bucket, self.pace = queue.host, queue.bucket, queue.pace
         self.robots = dict(queue.robots)
@@ -37,7 +42,9 @@ class HostLane:
         self.running = False
         self.allowed_at = trio.current_time() + _seconds_until(queue.next_allowed_at, clock.now())
         self._transport, self._policy, self._clock, self._cut_off = transport, policy, clock, cut_off
+        self._stop_at = stop_at
         self._turn = trio.Lock()
+        self._sleeps: set[trio.CancelScope] = set()
         self._addresses: dict[str, None] = {}
         self._asked_count = 0
         self._touched = False
@@ -50,9 +57,11 @@ class HostLane:
         """Send one request when the host may be asked, and promise when the next one will be.
 
         Remote trouble is an outcome. A request cut off by cancellation is handed to `cut_off`, with its promise.
+        Raises NoTurn if the work ends first.
         """
         async with self._turn:
-            await trio.sleep_until(self.allowed_at)
+            if not await self.turn_comes():
+                raise NoTurn
             log = ListLog()
             try:
                 await exchange(
@@ -64,19 +73,41 @@ class HostLane:
                 raise
             return self._settled(log.rows[-1], outcome_of(log.rows[-1], wanted), cause)
 
+    async def turn_comes(self) -> bool:
+        """Sleep until the host may be asked; False, at once if it is known already, when the work ends first."""
+        while max(self.allowed_at, trio.current_time()) < self._stop_at():
+            if self.allowed_at <= trio.current_time():
+                return True
+            with trio.CancelScope() as sleep:
+                self._sleeps.add(sleep)
+                await trio.sleep_until(self.allowed_at)
+            self._sleeps.discard(sleep)
+        return False
+
+    def wake(self) -> None:
+        """Have sleepers look again whether they may still ask."""
+        for sleep in self._sleeps:
+            sleep.cancel()
+
     def robots_in_force(self, origin: str) -> RobotsAnswer | None:
         """The origin's robots.txt answer, unless it is unknown or too old."""
         answer = self.robots.get(origin)
         return answer if answer is not None and answer.expires_at > self._clock.now() else None
 
     def keep_robots(self, answer: RobotsAnswer, request: Request) -> None:
-        """Obey a new robots.txt answer from now on; `request` is the one that brought it."""
+        """Obey a new robots.txt answer from now on; `request` is the last one this host got for it."""
         self.robots[answer.origin] = answer
         delays = [kept.rules.crawl_delay_s for kept in self.robots.values() if kept.rules.crawl_delay_s is not None]
         self.pace = replace(self.pace, crawl_delay_s=max(delays, default=None))
         gap_s = politeness.gap_s(self.pace, request.exchange.retry_after_s, self._policy, self.host)
         self.allowed_at += max(0.0, gap_s - request.gap_s)
         request.gap_s = max(gap_s, request.gap_s)
+        self._touched = True
+
+    @property
+    def unreported(self) -> int:
+        """Pages asked for, or being asked for, that `take_state` has not told of."""
+        return self._asked_count + self._turn.locked()
 
     def take_state(self) -> HostState | None:
         """The host as it stands, if it was asked since the last call."""

@@ -10,7 +10,7 @@ a request leaves in exactly one cut.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import httpx
@@ -18,12 +18,13 @@ import trio
 
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.fetch import robots_desk
 from crawl_pipeline.fetch.exchange import Clock
-from crawl_pipeline.fetch.lane import HostLane
+from crawl_pipeline.fetch.lane import HostLane, NoTurn
 from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result
-from crawl_pipeline.fetch.wire import Headers
 from crawl_pipeline.fetch.visits import Cut, HostQueue, Request, RobotsAnswer, Target, Visit, first
+from crawl_pipeline.fetch.wire import Headers
 
 LOOK_S = 0.05
 """How often the wait for a cut looks round, in seconds."""
@@ -45,6 +46,8 @@ class Lanes:
         self._nursery, self._transport, self._readers = nursery, transport, readers
         self._policy, self._clock = policy, clock
         self._lanes: dict[str, HostLane] = {}
+        self._dropped: Counter[int] = Counter()
+        self._promised: Mapping[str, datetime] = {}
         self._in_hand: dict[int, int] = {}
         self._done: list[Visit] = []
         self._requests: list[Request] = []
@@ -71,14 +74,20 @@ class Lanes:
         """Nothing is being asked or read, and nothing will be."""
         return not any(lane.running for lane in self._lanes.values()) and len(self._in_hand) == len(self._done)
 
-    def load(self, queues: Iterable[HostQueue]) -> Counter[int]:
-        """Replace every lane's list; count the targets that each bucket now has, those still in hand included."""
+    def load(self, queues: Iterable[HostQueue], promised: Mapping[str, datetime] | None = None) -> Counter[int]:
+        """Replace every lane's list; count the targets that each bucket now has, those still in hand included.
+
+        `promised`: when other hosts may next be asked, should a robots.txt lead to them.
+        """
+        self._promised = promised or {}
         for lane in self._lanes.values():
             lane.targets.clear()
         selected = Counter(self._in_hand.values())
         for queue in queues:
             lane = self._lane(queue)
-            lane.targets.extend(target for target in queue.targets if target.url_hash not in self._in_hand)
+            fresh = [target for target in queue.targets if target.url_hash not in self._in_hand]
+            most = len(fresh) if queue.left_today is None else max(0, queue.left_today - lane.unreported)
+            lane.targets.extend(fresh[:most])
             selected[queue.bucket] += len(lane.targets)
             if lane.targets and not lane.running:
                 lane.running = True
@@ -89,13 +98,15 @@ class Lanes:
         """Take all that is finished, with the state of every host that was asked."""
         for visit in self._done:
             del self._in_hand[visit.target.url_hash]
-        carried = Counter(self._in_hand.values())
+        carried = Counter(self._in_hand.values()) + self._dropped
         for lane in self._lanes.values():
             carried[lane.bucket] += len(lane.targets)
         states = [state for lane in self._lanes.values() if (state := lane.take_state()) is not None]
         cut = Cut(self._done, self._requests, self._robots, states, +carried)
         self._done, self._requests, self._robots, self._held_bytes = [], [], [], 0
-        self._lanes = {host: lane for host, lane in self._lanes.items() if lane.running}
+        self._dropped.clear()
+        now = trio.current_time()
+        self._lanes = {host: lane for host, lane in self._lanes.items() if lane.running or lane.allowed_at > now}
         self._room.set()
         self._room = trio.Event()
         return cut
@@ -114,9 +125,12 @@ class Lanes:
             await trio.sleep(LOOK_S)
 
     async def finished(self) -> None:
-        """Wait until the last request has ended and its body is read; lists are dropped first."""
+        """Wait until the last request has ended and its body is read; lists are dropped first, sleepers woken."""
         for lane in self._lanes.values():
+            self._dropped[lane.bucket] += len(lane.targets)
             lane.targets.clear()
+            lane.wake()
+        self._room.set()
         while not self.idle:
             await trio.sleep(LOOK_S)
 
@@ -130,22 +144,26 @@ class Lanes:
     def _lane(self, queue: HostQueue) -> HostLane:
         lane = self._lanes.get(queue.host)
         if lane is None:
-            lane = HostLane(queue, self._transport, self._policy, self._clock, self._keep)
+            lane = HostLane(queue, self._transport, self._policy, self._clock, self._keep, lambda: self.stop_at)
             self._lanes[queue.host] = lane
         return lane
+
+    def _lane_of(self, host: str, bucket: int) -> HostLane:
+        """The lane of a host that another host's robots.txt leads to, whether it has URLs to be asked for or not."""
+        return self._lane(HostQueue(host, bucket, HostPace(), self._promised.get(host), {}, ()))
 
     def _keep(self, request: Request) -> None:
         self._requests.append(request)
 
     async def _drain(self, lane: HostLane) -> None:
-        """Ask one host for its URLs until its list is empty or the time is over."""
+        """Ask one host for its URLs until its list is empty or the time is over; then close its connection."""
         try:
             while lane.targets and await self._step(lane, lane.targets[0]):
                 pass
         finally:
-            lane.running = False
             with trio.CancelScope(shield=True):
                 await lane.close()
+            lane.running = False
 
     async def _step(self, lane: HostLane, target: Target) -> bool:
         """Bring the head of the list one step on: its refusal, its robots.txt, or its request; False at the end."""
@@ -161,36 +179,37 @@ class Lanes:
             return True
         # And a robots.txt answer may have grown too old.
         if lane.robots_in_force(urls.origin(target.url)) is not answer or answer is None:
-            await self._ask_robots(lane, target)
-        else:
-            await self._ask_page(lane, self._take(lane), answer)
-        return True
+            return await self._ask_robots(lane, target)
+        return await self._ask_page(lane, self._take(lane), answer)
 
     async def _may_ask(self, lane: HostLane) -> bool:
-        """Sleep until the lane may ask; False when that would be after the end."""
-        while self._full:
+        """Sleep until there is room in memory and the host may be asked; False if the end comes first."""
+        while self._full and lane.targets:
             await self._room.wait()
-        if max(lane.allowed_at, trio.current_time()) >= self.stop_at:
-            return False
-        await trio.sleep_until(lane.allowed_at)
-        return trio.current_time() < self.stop_at
+        return await lane.turn_comes()
 
     def _take(self, lane: HostLane) -> Target:
         target = lane.targets.popleft()
         self._in_hand[target.url_hash] = lane.bucket
         return target
 
-    async def _ask_robots(self, lane: HostLane, target: Target) -> None:
+    async def _ask_robots(self, lane: HostLane, target: Target) -> bool:
         answer, requests = await robots_desk.ask(
-            urls.origin(target.url), lane, self._lanes, self._transport, self._policy, self._clock
+            urls.origin(target.url), lane, lambda host: self._lane_of(host, lane.bucket), self._policy
         )
-        self._robots.append(answer)
         self._requests.extend(requests)
+        if answer is not None:
+            self._robots.append(answer)
+        return answer is not None
 
-    async def _ask_page(self, lane: HostLane, target: Target, answer: RobotsAnswer) -> None:
+    async def _ask_page(self, lane: HostLane, target: Target, answer: RobotsAnswer) -> bool:
         wanted = robots_desk.anything if target.cause == "sitemap" else self._is_page
         try:
             request = await lane.ask(target.url, target.cause, wanted, self._validators(target))
+        except NoTurn:
+            del self._in_hand[target.url_hash]
+            lane.targets.appendleft(target)
+            return False
         except trio.Cancelled:
             self._finish(lane, target, "carried", "cut off by the end of the work")
             raise
@@ -198,10 +217,11 @@ class Lanes:
         got = request.exchange
         if request.outcome != "fetched":
             self._finish(lane, target, request.outcome, got.reason, request=request)
-            return
+            return True
         self._held_bytes += len(got.body)
         body = Body(target.url, target.cause, got.body, first(got, "content-type"), got.values("x-robots-tag"))
         await self._readers.give(body, lambda result: self._read(lane, target, request, result))
+        return True
 
     def _read(self, lane: HostLane, target: Target, request: Request, result: Result) -> None:
         if isinstance(result, str):

@@ -4,52 +4,49 @@ One request serves all who need it: the lane asks before its first page and keep
 are followed on the spot (RFC 9309 2.3.1.2), each hop in the turn of the host it leads to.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import timedelta
-
-import httpx
 
 from crawl_pipeline.core import robots, urls
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.politeness import HostPace
-from crawl_pipeline.fetch.exchange import Clock, Exchange
+from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.follow import Followed, follow
-from crawl_pipeline.fetch.lane import HostLane
+from crawl_pipeline.fetch.lane import HostLane, NoTurn
+from crawl_pipeline.fetch.visits import Request, RobotsAnswer
 from crawl_pipeline.fetch.wire import Headers
-from crawl_pipeline.fetch.visits import HostQueue, Request, RobotsAnswer
 
 
 def refusal(answer: RobotsAnswer, url: str) -> tuple[str, str] | None:
     """Outcome and reason if the answer forbids the URL, else None."""
     if answer.state == "disallow_all":
-        return "robots_unreachable", answer.reason or f"robots.txt answered {answer.http_status}"
+        return "robots_unreachable", answer.reason or f"robots.txt answered {answer.http_status or 'nothing'}"
     verdict = answer.rules.verdict(url)
     return None if verdict.allowed else ("disallowed", verdict.line or "robots.txt")
 
 
 async def ask(
-    origin: str,
-    lane: HostLane,
-    lanes: Mapping[str, HostLane],
-    transport: httpx.AsyncBaseTransport,
-    policy: Policy,
-    clock: Clock,
-) -> tuple[RobotsAnswer, list[Request]]:
-    """Get the robots.txt of an origin of the lane's host; the lane obeys the answer from then on."""
+    origin: str, lane: HostLane, lane_of: Callable[[str], HostLane], policy: Policy
+) -> tuple[RobotsAnswer | None, list[Request]]:
+    """Get the robots.txt of an origin of the lane's host; the lane obeys the answer from then on.
+
+    No answer if the work ends before the turn of a host that a redirect leads to.
+    """
     requests: list[Request] = []
 
     async def ask_hop(url: str) -> Exchange:
         host = urls.host(url)
-        # A host that nobody here has work for is a guest: asked once, under the general delay.
-        guest = None if host in lanes else HostLane(_unknown(host, lane.bucket), transport, policy, clock, requests.append)
-        requests.append(await (guest or lanes[host]).ask(url, "robots", anything, {}))
-        if guest is not None:
-            await guest.close()
+        asked = lane if host == lane.host else lane_of(host)
+        requests.append(await asked.ask(url, "robots", anything, {}))
+        if not asked.running:
+            await asked.close()
         return requests[-1].exchange
 
-    followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops)
+    try:
+        followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops)
+    except NoTurn:
+        return None, requests
     answer = read_answer(origin, lane.host, lane.bucket, followed, policy)
-    lane.keep_robots(answer, requests[-1])
+    lane.keep_robots(answer, [request for request in requests if request.host == lane.host][-1])
     return answer, requests
 
 
@@ -72,7 +69,3 @@ def read_answer(origin: str, host: str, bucket: int, followed: Followed, policy:
 def anything(status: int, headers: Headers) -> bool:
     """Want every body: robots.txt and sitemaps come under all media types."""
     return True
-
-
-def _unknown(host: str, bucket: int) -> HostQueue:
-    return HostQueue(host, bucket, HostPace(), None, {}, ())

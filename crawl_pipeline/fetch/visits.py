@@ -61,6 +61,8 @@ class HostQueue:
     next_allowed_at: datetime | None
     robots: Mapping[str, RobotsAnswer]
     targets: tuple[Target, ...]
+    left_today: int | None = None
+    """Pages the host may still be asked for on this day, where that is little; counted from the last cut."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ with places as (
     select host, bucket from hosts
     union
     select host, bucket from fetches
+    where cause <> 'robots'  -- a robots.txt may lead to a host of another owner
 ),
 
 spread as (
