@@ -63,10 +63,10 @@ class LakeBusy(Exception):
 class Backoff:
     """How often and how fast a commit is repeated: full jitter, so that colliding writers part."""
 
-    attempts: int = 20  # when others' commits collide with ours
+    attempts: int = 40  # when others' commits collide with ours
     faults: int = 5  # when the store fails, or the answer is lost
     first_s: float = 0.02
-    cap_s: float = 2.0
+    cap_s: float = 0.5
     sleep: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)
 
@@ -82,7 +82,7 @@ class Change:
     rows: pl.DataFrame | pa.RecordBatchReader
     replaces: str | None = None
     transactions: Mapping[str, int] = field(default_factory=dict)
-    retries: int = 3  # inside Delta, which checks for conflicts but does not decide anew; 0: next version or none
+    retries: int = 5  # inside Delta, which checks for conflicts but does not decide anew; 0: next version or none
 
 
 class DeltaTable:
@@ -179,7 +179,7 @@ class DeltaTable:
         return self.read(lambda opened: opened.to_pyarrow_dataset())
 
     def commit(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:
-        """Commit what `decide` makes of the newest version; return the version it was read at, None if nothing.
+        """Commit what `decide` makes of the newest version; return the version this made, None if nothing was to do.
 
         `decide` runs again after a collision, and after an error that leaves open whether the commit stands. So it
         must see for itself whether its work is already done.
@@ -206,7 +206,6 @@ class DeltaTable:
 
     def _attempt(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:
         opened = self._fresh()
-        read_at = opened.version()
         change = decide(opened)
         if change is None:
             return None
@@ -226,7 +225,7 @@ class DeltaTable:
                 opened, rows, mode="overwrite", predicate=change.replaces, writer_properties=WRITER,
                 commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
             )  # fmt: skip
-        return read_at
+        return opened.version()  # the version of this very commit, whoever committed before or after
 
     def checkpoint(self) -> None:
         """Write a checkpoint of the newest version."""

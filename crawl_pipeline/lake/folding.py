@@ -41,6 +41,7 @@ def fold(rounds: DeltaTable, state: DeltaTable, lease: Lease, due: Due) -> tuple
 
     def decide(opened: deltalake.DeltaTable) -> Change | None:
         nonlocal folded
+        rounds.read(lambda known: check_fences(lease, known.transaction_version))
         live = state.files(opened)
         folded = due_buckets(live, lease.buckets, due)
         if not folded:
@@ -55,7 +56,6 @@ def fold(rounds: DeltaTable, state: DeltaTable, lease: Lease, due: Due) -> tuple
             fences(lease),
         )
 
-    rounds.read(lambda opened: check_fences(lease, opened.transaction_version))
     state.commit(decide)
     return folded
 

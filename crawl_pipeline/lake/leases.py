@@ -87,11 +87,11 @@ def claim(
 ) -> Lease:
     """Take the free ones of the buckets in one commit."""
     claimed = _Claim(tuple(sorted(set(buckets))), holder, now, deadline(now, lease_s), skip_held, {}, {})
-    read_at = leases.commit(lambda opened: claimed.decide(rows_of(leases, opened)))
-    assert read_at is not None  # a claim always writes or raises
+    version = leases.commit(lambda opened: claimed.decide(rows_of(leases, opened)))
+    assert version is not None  # a claim always writes or raises
     taken = claimed.epochs
     crashed = {bucket: at for bucket, at in claimed.crashed.items() if bucket in taken}
-    return Lease(tuple(taken), taken, holder, claimed.deadline_at, read_at + 1, crashed)
+    return Lease(tuple(taken), taken, holder, claimed.deadline_at, version, crashed)
 
 
 def renew(leases: DeltaTable, lease: Lease, now: datetime, lease_s: float) -> Lease:
@@ -102,9 +102,9 @@ def renew(leases: DeltaTable, lease: Lease, now: datetime, lease_s: float) -> Le
         _own_rows(rows_of(leases, opened), lease)
         return _change(lease.epochs, lease.holder, until, released=False)
 
-    read_at = leases.commit(decide)
-    assert read_at is not None
-    return replace(lease, deadline_at=until, round=read_at + 1)
+    version = leases.commit(decide)
+    assert version is not None
+    return replace(lease, deadline_at=until, round=version)
 
 
 def release(leases: DeltaTable, lease: Lease) -> None:
@@ -192,6 +192,5 @@ def _change(epochs: Mapping[int, int], holder: str, until: datetime, *, released
          for bucket, epoch in epochs.items()]
     )  # fmt: skip
     return Change(
-        rows, f"bucket in ({', '.join(map(str, epochs))})",
-        {fence(bucket): epoch for bucket, epoch in epochs.items()}, retries=0,
-    )  # fmt: skip
+        rows, f"bucket in ({', '.join(map(str, epochs))})", {fence(bucket): at for bucket, at in epochs.items()}
+    )

@@ -3,15 +3,18 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+import polars as pl
 import pytest
 from lake_rows import LATER, NOON, done, statuses, urls
 
-from crawl_pipeline.core.tables import ROUNDS
+from crawl_pipeline.core.tables import FRONTIER, ROUNDS
 from crawl_pipeline.lake import Lake, Lease, LeaseHeld, LeaseLost
 from crawl_pipeline.lake.delta import Backoff, Change, DeltaTable
+from crawl_pipeline.lake.folding import Due, fold
 from crawl_pipeline.lake.leases import check_fences, fences
 
 
@@ -232,6 +235,43 @@ def test_a_commit_decided_before_a_takeover_collides_with_it(lake: Lake) -> None
 
     assert looks == [1]
     assert lake.scan("rounds").collect().is_empty()
+
+
+class Interrupted:
+    """The table `rounds`, as a fold sees it, with something that happens in the middle of its first look."""
+
+    def __init__(self, rounds: DeltaTable, meanwhile: Callable[[], None]) -> None:
+        self._rounds = rounds
+        self._meanwhile = [meanwhile]
+
+    def live(self) -> pl.DataFrame:
+        live = self._rounds.live()
+        while self._meanwhile:
+            self._meanwhile.pop()()
+        return live
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._rounds, name)
+
+
+def test_a_fold_decided_before_a_takeover_collides_with_what_the_heir_wrote(lake: Lake) -> None:
+    late = lake.claim([0], "late", NOON, 60)
+    lake.write(late, "frontier", urls(0, {1: "new"}))
+    lake.commit(late, done(late))
+
+    def take_over() -> None:
+        other = Lake.open(lake.root)
+        heir = other.claim([0], "heir", LATER, 60)
+        other.write(heir, "frontier", urls(0, {1: "fetched", 2: "new"}))
+        other.commit(heir, done(heir))
+
+    quick = Backoff(sleep=lambda _: None)
+    rounds = Interrupted(DeltaTable(lake.root, ROUNDS, {}, quick), take_over)
+    with pytest.raises(LeaseLost):
+        fold(rounds, DeltaTable(lake.root, FRONTIER, {}, quick), late, Due(0.25, 20, 1))  # type: ignore[arg-type]
+
+    assert statuses(lake) == {1: "fetched", 2: "new"}
+    assert set(lake.scan("frontier").collect()["layer"]) == {"tail"}
 
 
 def test_a_holder_whose_lease_expired_but_was_not_taken_may_still_commit(lake: Lake) -> None:
