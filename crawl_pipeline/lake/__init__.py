@@ -18,8 +18,8 @@ of rounds that are not there. So a crash at any point leaves nothing to undo, an
 committed row of a key wins. When a bucket's tail has grown, a fold merges it into the base. Base rows have been
 committed before they were folded, so readers need not ask `rounds` about them.
 
-`writing` checks and replaces the rows of a round; `tidying` merges small files of logs. `delta`, beneath them all, opens tables, checks their schemas and
-repeats a commit that collided.
+`writing` checks and replaces the rows of a round; `tidying` merges small files of logs. `delta`,
+beneath them all, opens tables, checks their schemas and repeats a commit that collided.
 """
 
 from crawl_pipeline.lake.delta import LakeBusy, LakeMismatch, LakeMissing

@@ -61,12 +61,15 @@ def crowded(
     if buckets is not None and "bucket" in partitioned_by:
         small = small.filter(pl.col("bucket").is_in(buckets))
     groups = small.partition_by(partitioned_by, as_dict=True) if partitioned_by else {(): small}
-    return [
-        Crowd(
-            tuple(zip(partitioned_by, values, strict=True)), *_range(group.sort("max_round").head(-max(1, files // 4)))
-        )
+    chosen = {
+        values: group.sort("max_round").head(-max(1, files // 4))
         for values, group in sorted(groups.items())
         if group.height > files
+    }
+    return [
+        Crowd(tuple(zip(partitioned_by, values, strict=True)), *_range(group))
+        for values, group in chosen.items()
+        if group.height > 1
     ]
 
 
