@@ -53,7 +53,7 @@ def from_header(values: Iterable[str], agent: str) -> Wishes:
 
 # HTML 4.2.5.3, shared declarative refresh steps: a time, a separator, then maybe url=, maybe in quotes.
 _REFRESH = re.compile(
-    r"\s*(?:\d+|(?=\.))[\d.]*(?:\s*[;,]\s*|\s+)(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))",
+    r"\s*(?:\d++|(?=\.))[\d.]*+(?:\s*[;,]\s*|\s+)(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -64,7 +64,7 @@ def refresh_target(content: str) -> str | None:
     return ((found[1] or found[2] or found[3] or "").strip() or None) if found else None
 
 
-_LINK = re.compile(r"<([^>]*)>((?:\s*;\s*[^;,\"]+(?:\"[^\"]*\")?)*)")
+_LINK = re.compile(r"<([^<>]*+)>((?:\s*+;\s*+[^;,\"]++(?:\"[^\"]*+\")?)*+)")
 _REL = re.compile(r";\s*rel\s*=\s*(?:\"([^\"]*)\"|([^\s;,]+))", re.IGNORECASE)
 
 

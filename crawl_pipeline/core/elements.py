@@ -22,6 +22,7 @@ _SELECTOR = LexborCSSSelector()  # type: ignore[no-untyped-call]
 _WANTED = "[href],meta,iframe,frame,title"
 # Paid and user-made links carry their own words for the same wish.
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
+_MOST_LINK_ELEMENTS = 1_000
 _FEEDS = frozenset({"application/rss+xml", "application/atom+xml"})
 
 
@@ -35,6 +36,7 @@ class Found:
         "cut",
         "hrefs",
         "lang",
+        "moved",
         "others",
         "refresh",
         "title",
@@ -51,6 +53,7 @@ class Found:
         self.others: dict[tuple[str, Kind], None] = {}
         self.alternates: list[tuple[str, str]] = []
         self.cut = False
+        self.moved: bool | None = None
 
 
 def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -> Found:
@@ -104,9 +107,9 @@ def _take_meta(found: Found, attributes: Attributes, agent: str) -> None:
 
 def _take_link(found: Found, node: LexborNode, attributes: Attributes, source: bytes) -> None:
     rel, href = _words(attributes.get("rel")), attributes.get("href")
-    if not href or not rel or len(found.others) >= 1_000:
+    if not href or not rel or max(len(found.others), len(found.alternates)) >= _MOST_LINK_ELEMENTS:
         return
-    if "canonical" in rel and found.canonical is None and _in_head(node, source):
+    if "canonical" in rel and found.canonical is None and _in_head(found, node, source):
         found.canonical = href.strip()
     if "next" in rel:
         found.others[href, "next"] = None
@@ -117,7 +120,7 @@ def _take_link(found: Found, node: LexborNode, attributes: Attributes, source: b
             found.others[href, "alternate"] = None
 
 
-def _in_head(node: LexborNode, source: bytes) -> bool:
+def _in_head(found: Found, node: LexborNode, source: bytes) -> bool:
     """Tell whether a canonical link was written in the head: in a body anybody who may comment may write it.
 
     A link that the parser moved to the body counts if it stands before the end of the head in the source.
@@ -127,6 +130,8 @@ def _in_head(node: LexborNode, source: bytes) -> bool:
         parent = parent.parent
     if parent is not None and parent.tag == "head":
         return True
-    lower = source.lower()
-    ends = [at for mark in (b"</head", b"<body") if (at := lower.find(mark)) >= 0]
-    return bool(ends) and b"canonical" in lower[: min(ends)]
+    if found.moved is None:
+        lower = source.lower()
+        ends = [at for mark in (b"</head", b"<body") if (at := lower.find(mark)) >= 0]
+        found.moved = bool(ends) and b"canonical" in lower[: min(ends)]
+    return found.moved

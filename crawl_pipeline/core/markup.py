@@ -20,10 +20,10 @@ _QUICK_DEPTH = 1_500
 # So few tags cannot nest deeply enough to cost more than some 20 ms.
 _QUICK_TAGS = 4_000
 
-# Elements without content, and those that a sibling or the end of the parent closes (HTML 13.1.2.4): they
-# nest no deeper.
+# Elements without content, and those that a sibling, one of their kind or the end of the parent closes (HTML
+# 13.1.2.4): they nest no deeper.
 _FLAT = frozenset(
-    b"area base br col embed hr img input link meta param source track wbr frame keygen "
+    b"a area base br col embed hr img input link meta param source track wbr frame keygen "
     b"li dt dd p option optgroup thead tbody tfoot tr td th colgroup rb rt rtc rp html head body".split()
 )
 # Comments and raw text hold no elements, though they may look like it.
@@ -32,7 +32,7 @@ _TAG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LONG_TAG = re.compile(rb"<[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*+", re.IGNORECASE)
-_ATTRIBUTE = re.compile(rb"[\s/]+[^\s/>=]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?")
+_ATTRIBUTE = re.compile(rb"(?<![\s/])[\s/]++[^\s/>=]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?")
 
 
 class Malformed(ValueError):

@@ -119,7 +119,8 @@ def _lines(body: bytes) -> list[bytes]:
     """Split at CR, LF, CRLF only (RFC 9309 2.2); drop the line that the size limit cuts, half a path is no rule."""
     mark = _BOM.match(body)
     lines = _EOL.split(body[mark.end() if mark else 0 : READ_BYTES])
-    return lines[:-1] if len(body) > READ_BYTES else lines
+    # A caller may have cut the file at the limit already.
+    return lines[:-1] if len(body) >= READ_BYTES else lines
 
 
 # Frequent misspellings and a missing colon are forgiven, as the site's wish is plain.

@@ -90,7 +90,7 @@ def _unpacked(body: bytes, most_bytes: int) -> bytes:
     return bytes(out) or body
 
 
-_DECLARED = re.compile(rb"^(<\?xml[^>]*?)\s+encoding\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+_DECLARED = re.compile(rb"^(<\?xml[^>]{0,99}?)\s{1,9}encoding\s*=\s*(?:\"[^\"]*\"|'[^']*')")
 
 
 def _as_ascii(body: bytes) -> bytes:
@@ -110,7 +110,7 @@ def _plain(text: bytes) -> Iterator[str]:
             yield line.strip().decode("utf-8", "replace")
 
 
-_AMPERSAND = re.compile(rb"<!\[CDATA\[.*?\]\]>|&(?:#\d+;|#x[0-9A-Fa-f]+;|([A-Za-z_][\w.\-]*);)?", re.DOTALL)
+_AMPERSAND = re.compile(rb"<!\[CDATA\[(?:.*?\]\]>|.*)|&(?:#\d+;|#x[0-9A-Fa-f]+;|([A-Za-z_][\w.\-]*);)?", re.DOTALL)
 
 
 def _repaired(text: bytes) -> bytes:

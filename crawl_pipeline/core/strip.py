@@ -1,35 +1,11 @@
-"""Measure URLs against endless URL spaces, and drop the parameters that say nothing about a page.
+"""Drop the query parameters that say nothing about a page: campaigns, sessions.
 
-Decides nothing by itself: `shape` measures and `strip` applies the rules it is given. Never part of
-`canonical`, because both lose information that a server could use. Invariant: `strip` of a canonical URL is
-canonical, and idempotent.
+Applies the rules it is given and decides nothing by itself. Never part of `canonical`, because a server could
+use what is dropped here. Invariant: `strip` of a canonical URL is canonical, and strip twice is strip once.
 """
 
 import re
 from dataclasses import dataclass
-
-from crawl_pipeline.core.urls import origin
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The measures of a canonical URL by which endless URL spaces are bounded."""
-
-    chars: int
-    path_depth: int
-    query_params: int
-    segment_repeats: int
-
-
-def shape(url: str) -> Shape:
-    """Measure a canonical URL: non-empty path segments, query parameters, how often one segment comes back."""
-    path, _, query = url[len(origin(url)) :].partition("?")
-    segments = [segment for segment in path.split("/") if segment]
-    repeats = (
-        max((segments.count(segment) for segment in set(segments)), default=0) if len(segments) > 1 else len(segments)
-    )
-    return Shape(len(url), len(segments), len([p for p in query.split("&") if p]), repeats)
-
 
 # What campaigns and sessions leave behind; a page is the same without them. Names are compared in lower case.
 TRACKING = frozenset(
@@ -64,7 +40,6 @@ SESSION = frozenset(
         "aspsessionid",
         "sessionid",
         "session_id",
-        "sid",
         "cfid",
         "cftoken",
     ]
@@ -76,7 +51,7 @@ _PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECA
 class StripRules:
     """Which query parameters say nothing about the page, by name or prefix; whether to sort the others."""
 
-    names: frozenset[str] = TRACKING
+    names: frozenset[str] = TRACKING | SESSION
     prefixes: tuple[str, ...] = ("utm_",)
     path_session: bool = True
     sort: bool = False

@@ -22,6 +22,8 @@ MAX_CHARS = 65_536
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+# Escapes within escapes are a trick or a mistake; so many levels are undone the quick way.
+_PASSES = 3
 _SCHEMES = ("http://", "https://")
 
 # References that ada would only copy: plain segments that do not begin with a dot and need no escape. Nine
@@ -103,9 +105,25 @@ def _without_userinfo(url: str) -> str:
 
 def respell(text: str) -> str:
     """Apply RFC 3986 6.2.2.1 and 6.2.2.2 until nothing changes: no escaped letters, no lower-case escapes."""
-    while (spelled := _ESCAPE.sub(_spelling, text)) != text:
+    for _ in range(_PASSES):
+        if (spelled := _ESCAPE.sub(_spelling, text)) == text:
+            return text
         text = spelled
-    return text
+    return _ESCAPE.sub(_spelling, _unnested(text))
+
+
+def _unnested(text: str) -> str:
+    """Decode escapes within escapes such as %%%333 in one pass; pass after pass would take quadratic time."""
+    out: list[str] = []
+    for character in text:
+        out.append(character)
+        while len(out) > 2 and out[-3] == "%" and len(plain := _decoded("".join(out[-3:]))) == 1:
+            out[-3:] = plain
+    return "".join(out)
+
+
+def _decoded(escape: str) -> str:
+    return _ESCAPE.sub(_spelling, escape)
 
 
 def _respelled(url: str) -> str:

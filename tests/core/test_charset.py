@@ -35,6 +35,8 @@ def test_marks_headers_metas_and_bytes_tell_the_encoding(body: bytes, content_ty
 def test_markup_made_to_backtrack_is_read_in_no_time() -> None:
     assert charset.prescan(b'<a ="x"' * 9_000) is None
     assert charset.prescan(b"<meta '" * 9_000) is None
+    assert charset.prescan(b"<a " * 20_000 + b"<!" * 9_000) is None
+    assert charset.prescan(b"<meta " + b" " * 60_000 + b">") is None
 
 
 def test_an_unknown_encoding_is_our_own_fault() -> None:

@@ -104,15 +104,26 @@ def test_hostile_markup_is_refused_before_it_is_parsed(body: bytes, reason: str)
         b"<script>" + b"if(a<b){}" * 9_000 + b"</script>",
         b"<!--" + b"<div>" * 9_000 + b"-->",
         b"<p>" + b"x" * 50_000,
+        b"<a name=x>one" * 9_000,
     ],
 )
 def test_long_but_flat_markup_is_not_hostile(body: bytes) -> None:
     markup.check(body)
 
 
-def test_a_check_that_cannot_be_made_to_backtrack() -> None:
-    markup.check(b"<!--" * 40_000)
-    markup.check(b"<script" * 20_000)
+# Each would take minutes if a pattern backtracked over it.
+@pytest.mark.parametrize("body", [b"<!--" * 700_000, b"<script" * 300_000, b"<a " + b" " * 2_000_000, b"<" * 2_000_000])
+def test_a_check_cannot_be_made_to_backtrack(body: bytes) -> None:
+    markup.check(body)
+
+
+def test_wishes_cannot_be_made_to_backtrack() -> None:
+    assert directives.refresh_target("1" * 1_000_000) is None
+    assert directives.canonical_in_header(["<" * 60_000, "<a>;" + " " * 60_000]) is None
+
+
+def test_many_canonical_links_in_a_body_are_looked_for_once() -> None:
+    assert read(b"<body>" + b"<link rel=canonical href=x>" * 90_000, URL).canonical is None
 
 
 HTML = st.lists(

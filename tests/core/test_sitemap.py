@@ -76,6 +76,11 @@ def test_feeds_lead_to_their_items() -> None:
     )
 
 
+def test_files_made_to_backtrack_are_read_in_no_time() -> None:
+    sitemap.read(b"<urlset>" + b"<![CDATA[" * 500_000, URL)
+    sitemap.read(b"\xef\xbb\xbf<?xml" + b" " * 5_000_000, URL)
+
+
 def test_pages_that_are_no_sitemap_hold_nothing() -> None:
     assert sitemap.read(b"<!doctype html><html><a href=/x>", URL) == sitemap.Sitemap("none")
     assert sitemap.read(b"not found", URL) == sitemap.Sitemap("none")

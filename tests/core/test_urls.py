@@ -1,10 +1,12 @@
 """URLs have one spelling, and hosts one site and one bucket."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core.strip import StripRules, shape, strip
+from crawl_pipeline.core.strip import StripRules, strip
 from crawl_pipeline.core.urls import (
     NotCrawlable,
     bucket,
@@ -13,6 +15,7 @@ from crawl_pipeline.core.urls import (
     host,
     joiner,
     origin,
+    respell,
     site,
 )
 
@@ -71,6 +74,23 @@ def test_what_is_no_page_is_refused_with_a_reason(href: str, reason: str) -> Non
     with pytest.raises(NotCrawlable) as refused:
         canonical(href)
     assert refused.value.reason == reason
+
+
+@given(st.text("%34aF2", max_size=60))
+def test_escapes_within_escapes_are_undone_however_deep(path: str) -> None:
+    plain = path
+    while (once := re.sub("%[0-9A-Fa-f]{2}", _one_step, plain)) != plain:
+        plain = once
+    assert respell(path) == plain
+
+
+def _one_step(escape: re.Match[str]) -> str:
+    character = chr(int(escape[0][1:], 16))
+    return character if re.fullmatch("[A-Za-z0-9._~-]", character) else escape[0].upper()
+
+
+def test_escapes_nested_without_end_take_no_quadratic_time() -> None:
+    assert canonical("http://h.example/" + "%" * 30_000 + "3" * 30_001) == "http://h.example/3"
 
 
 def test_the_query_of_a_legacy_page_is_escaped_in_its_encoding() -> None:
@@ -142,9 +162,3 @@ def test_what_was_stripped_stays_canonical_and_stripped(href: str) -> None:
     if url := _spelling(href, "http://h.example/a"):
         once = strip(url, StripRules(sort=True))
         assert strip(once, StripRules(sort=True)) == once == canonical(once)
-
-
-def test_a_shape_counts_segments_parameters_and_repeats() -> None:
-    found = shape("http://h.example//a/b/a/?x=1&&y")
-    assert (found.path_depth, found.query_params, found.segment_repeats) == (3, 2, 2)
-    assert shape("http://h.example/").segment_repeats == 0

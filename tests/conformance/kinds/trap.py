@@ -1,27 +1,44 @@
-"""Traps: measures of a URL, and pages made to choke a parser. Whole sites join in where crawls are tested."""
+"""Traps: bounds on a URL, and pages made to choke a parser."""
 
 from collections.abc import Callable
 
+import polars as pl
+
 from crawl_pipeline.core import page
-from crawl_pipeline.core.strip import shape
-from crawl_pipeline.core.urls import NotCrawlable, canonical
+from crawl_pipeline.core.admission import judge
+from crawl_pipeline.core.policy import Agent, Budget, Policy, Scope
+from crawl_pipeline.core.urls import NotCrawlable, canonical, host, site
 from tests.conformance.cases import Json
-from tests.conformance.kinds.adapter import Adapters, Input
+from tests.conformance.kinds.adapter import AGENT, Adapters, Input
+
+BUDGETS = {
+    "max_url_length": "url_length",
+    "max_path_depth": "path_depth",
+    "max_query_params": "query_parameters",
+    "max_repeated_segment": "repeated_segment",
+}
 
 
 def _url_limits(given: Input) -> dict[str, Json]:
-    limits = given["limits"]
+    budget = {BUDGETS[name]: most for name, most in given["limits"].items() if name in BUDGETS}
+    agent = Agent(name=AGENT, contact="https://bot.example/")
+    policy = Policy(agent=agent, budget=Budget(**budget), scope=Scope(follow="everywhere"))
     try:
-        found = shape(canonical(given["url"]))
+        url = canonical(given["url"])
     except NotCrawlable:
         return {"reject": True}
-    measured = {
-        "max_url_length": found.chars,
-        "max_path_depth": found.path_depth,
-        "max_query_params": found.query_params,
-        "max_repeated_segment": found.segment_repeats,
+    link = {
+        "url": url,
+        "host": host(url),
+        "site": site(host(url)),
+        "kind": "link",
+        "nofollow": False,
+        "depth": 1,
+        "hops": 0,
     }
-    return {"reject": any(measured[name] > most for name, most in limits.items() if name in measured)}
+    hosts = pl.DataFrame(schema={"host": pl.String, "site": pl.String, "seeded": pl.Boolean, "known_count": pl.Int64})
+    refusal = judge(pl.DataFrame([link]), hosts, policy)["refusal"].item()
+    return {"reject": refusal is not None and refusal.startswith("over budget.")}
 
 
 PAGES: dict[str, Callable[[Input], str]] = {

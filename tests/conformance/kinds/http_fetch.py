@@ -19,6 +19,7 @@ from crawl_pipeline.fetch.follow import Followed, follow
 from crawl_pipeline.fetch.resolver import Resolver
 from crawl_pipeline.fetch.transport import WireTransport, dial_tcp
 from crawl_pipeline.fetch.wire import WireError
+from tests.conformance.kinds.adapter import Adapters
 from tests.fetch.loopback import Loopback
 
 AGENT = "ExampleBot/1.0 (+https://bot.example)"
@@ -81,18 +82,21 @@ def _report(got: Followed, server: Loopback) -> dict[str, Any]:
     last = got.last
     outcome = _outcome(got)
     path = "/" + got.chain[-1].split("://", 1)[1].partition("/")[2]
-    heads = [_fields(head) for head in server.heads]
+    fields: dict[str, str] = {}
+    for head in server.heads:
+        fields |= _fields(head)
     return {
         "outcome": outcome,
         "status": last.status,
         "body": last.body.decode("utf-8", "replace"),
+        "body_if_ok": last.body.decode("utf-8", "replace"),
         "body_b64": base64.b64encode(last.body).decode(),
         "final_path": path,
         "paths": server.targets,
         "requests": len(server.targets),
         "retry": outcome in RETRIED or last.status == 429 or (last.status or 0) // 100 == 5,
         "retry_after_s": last.retry_after_s,
-        "request_headers": heads,
+        "request_header": fields,
     }
 
 
@@ -154,7 +158,7 @@ async def _rebinding(case: Mapping[str, Any]) -> dict[str, Any]:
     return {"connected_to": connected}
 
 
-ADAPTERS: dict[tuple[str, str], Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+ADAPTERS: Adapters = {
     ("http", "fetch"): fetch,
     ("http", "rebinding"): rebinding,
 }
