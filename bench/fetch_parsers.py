@@ -10,6 +10,7 @@ import datetime
 import json
 import multiprocessing
 import socket
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from ipaddress import ip_network
@@ -38,16 +39,21 @@ Get = Callable[[], Awaitable[int]]
 
 
 def serve(ready: Any, page_bytes: int) -> None:
-    """Answer every request on every connection with the page, one connection at a time."""
+    """Answer every request on every connection with the page, a thread for each connection."""
     answer = HEAD % page_bytes + b"x" * page_bytes
     listener = socket.create_server(("127.0.0.1", 0))
     ready.send(listener.getsockname()[1])
     while True:
         client, _ = listener.accept()
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=answer_all, args=(client, answer), daemon=True).start()
+
+
+def answer_all(client: socket.socket, answer: bytes) -> None:
+    """Answer one connection until the asker leaves."""
+    with client:
         while client.recv(65_536):
             client.sendall(answer)
-        client.close()
 
 
 async def raw(port: int) -> Get:

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from crawl_pipeline.core import redirects
 from crawl_pipeline.fetch.exchange import Exchange
 
-# The status line and Location came whole, so trouble in the body that nobody needs does not matter.
-_BODY_TROUBLE = frozenset((None, "truncated", "too_large", "decode_error"))
-
 
 @dataclass(frozen=True, slots=True)
 class Followed:
@@ -30,8 +27,7 @@ async def follow(ask: Callable[[str], Awaitable[Exchange]], url: str, limit: int
     chain = [url]
     while True:
         last = await ask(chain[-1])
-        if last.failure not in _BODY_TROUBLE:
-            return Followed(last, tuple(chain), last.failure, last.reason)
+        # If the head came, trouble in the body of a redirect does not matter: nobody needs it.
         step = redirects.step(last.status, last.values("location"), chain, limit)
         if step.reason is not None:
             return Followed(last, tuple(chain), "redirect_error", step.reason)

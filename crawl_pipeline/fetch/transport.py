@@ -62,6 +62,10 @@ class Connection:
     socket: trio.socket.SocketType | None
 
 
+def no_pulse(address: str) -> None:
+    """Mark nothing."""
+
+
 def place(url: str) -> Place:
     """Cut a canonical URL; credentials in it are left out, they are sent to nobody (RFC 9110 4.2.4)."""
     scheme, _, rest = url.partition("://")
@@ -117,6 +121,7 @@ class Answer:
 
     async def close(self) -> None:
         """Give the connection back if the answer was read to its end, close it otherwise."""
+        self._pulse = no_pulse  # it may hold what holds us, bodies and all: let go without the collector
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -149,7 +154,7 @@ class WireTransport(httpx.AsyncBaseTransport):
         method: str = "GET",
         connect_s: float = 10.0,
         head_bytes: int = HEAD_BYTES,
-        pulse: Pulse = lambda address: None,
+        pulse: Pulse = no_pulse,
     ) -> Answer:
         """Send a request and read the head of its answer; `pulse` marks each wait for the peer."""
         to = place(url)

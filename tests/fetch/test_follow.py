@@ -69,6 +69,12 @@ def test_trouble_in_the_body_of_a_redirect_does_not_matter():
     assert (got.failure, got.last.body) == (None, b"ok")
 
 
+def test_a_hop_that_never_answers_is_a_timeout():
+    got, _ = run({HOME: "/b", "http://h.example/b": httpx.ReadTimeout("x")})
+
+    assert (got.failure, got.chain[-1]) == ("timeout", "http://h.example/b")
+
+
 def test_trouble_in_the_body_of_the_target_does_matter():
     got, _ = run({HOME: httpx.Response(200, headers={"Content-Encoding": "gzip"}, content=b"\x1f\x8bx")})
 

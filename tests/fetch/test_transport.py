@@ -1,6 +1,7 @@
 """The connection under a request: which address, how often it is used, how it ends."""
 
 import contextlib
+import gc
 import ssl
 from datetime import UTC, datetime
 from ipaddress import ip_network
@@ -325,3 +326,18 @@ def test_httpx_can_use_the_transport():
         return response.text, response.extensions["address"], server.targets
 
     assert play({"/a": [[{"send": OK}]]}, script) == ("ok", "127.0.0.1", ["/a?b=c"])
+
+
+def test_a_finished_request_leaves_nothing_for_the_collector():
+    async def script(ask, server, _):
+        await ask(server.origin + "/")
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(50):
+                await ask(server.origin + "/")
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert play({"/": [[{"send": OK}]]}, script) == 0
