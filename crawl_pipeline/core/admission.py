@@ -36,7 +36,7 @@ def admit(
     """
     fresh = _best_of_each(links, policy)
     unseen = fresh.filter(~pl.col("url_hash").is_in(known.implode()))
-    judged = judge(unseen, hosts, policy).with_columns(_over_budget(hosts, policy))
+    judged = _within_budgets(judge(unseen, hosts, policy), hosts, policy)
     refused = pl.concat(
         [
             _fewer(links, fresh, "again in this batch"),
@@ -134,23 +134,21 @@ def _most_repeats(segments: pl.Series, limit: int) -> pl.Series:
     return pl.Series(counts, dtype=pl.Int32)
 
 
-def _over_budget(hosts: pl.DataFrame, policy: Policy) -> pl.Expr:
-    """Refuse what would pass the URL budget of its host or site, counting this batch in its order."""
-    passes = pl.col("refusal").is_null()
+def _within_budgets(judged: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Refuse what would pass the URL budget of its host, then of its site, counting this batch in its order."""
     own = {name: rule.urls for name, rule in policy.host.items() if rule.urls is not None}
-    limit = pl.col("host").replace_strict(own, default=policy.budget.urls_per_host, return_dtype=pl.Int64)
-    of_host = dict(hosts.select("host", "known_count").iter_rows())
-    of_site = dict(hosts.group_by("site").agg(pl.col("known_count").sum()).iter_rows())
-    so_far = {
-        name: pl.col(name).replace_strict(counts, default=0, return_dtype=pl.Int64) + passes.cum_sum().over(name)
-        for name, counts in (("host", of_host), ("site", of_site))
+    limits = {
+        "host": pl.col("host").replace_strict(own, default=policy.budget.urls_per_host, return_dtype=pl.Int64),
+        "site": pl.lit(policy.budget.urls_per_site),
     }
-    return (
-        pl.when(~passes).then(pl.col("refusal"))
-        .when(so_far["host"] > limit).then(pl.lit("over budget.urls_per_host"))
-        .when(so_far["site"] > policy.budget.urls_per_site).then(pl.lit("over budget.urls_per_site"))
-        .alias("refusal")
-    )  # fmt: skip
+    for name, limit in limits.items():
+        known = dict(hosts.group_by(name).agg(pl.col("known_count").sum()).iter_rows())
+        before = pl.col(name).replace_strict(known, default=0, return_dtype=pl.Int64)
+        passes = pl.col("refusal").is_null()
+        over = passes & (before + passes.cum_sum().over(name) > limit)
+        refusal = pl.when(over).then(pl.lit(f"over budget.urls_per_{name}")).otherwise("refusal")
+        judged = judged.with_columns(refusal=refusal)
+    return judged
 
 
 def _frontier_rows(links: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:

@@ -222,7 +222,7 @@ class Policy(Section):
     @cached_property
     def id(self) -> str:
         """Digest of all values: two policies with one id decide alike."""
-        return xxhash.xxh3_64_hexdigest(self.model_dump_json().encode())
+        return xxhash.xxh3_64_hexdigest(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode())
 
     def delay_s(self, host: str) -> float:
         """The configured gap of a host."""

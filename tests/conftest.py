@@ -1,0 +1,6 @@
+"""Hypothesis draws the same examples in every run, and a busy machine is no failure."""
+
+from hypothesis import settings
+
+settings.register_profile("ours", deadline=None, derandomize=True)
+settings.load_profile("ours")

@@ -1,0 +1,157 @@
+"""A policy is text: what is not known is refused, what is written can be read again."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.policy import Policy, PolicyError
+
+AGENT = '[agent]\nname = "ExampleBot"\ncontact = "https://example.org/bot"\n'
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+seconds = st.floats(min_value=1e-3, max_value=1e6)
+host_rules = st.fixed_dictionaries({}, optional={"delay_s": seconds, "urls": st.integers(1, 10**9)})
+changes = st.fixed_dictionaries(
+    {},
+    optional={
+        "bands": st.fixed_dictionaries({"weights": st.lists(seconds, min_size=1, max_size=7)}),
+        "politeness": st.fixed_dictionaries({}, optional={"delay_s": seconds, "calm_answers": st.integers(1, 100)}),
+        "scope": st.fixed_dictionaries(
+            {},
+            optional={
+                "exclude": st.lists(text, max_size=3),
+                "include": st.lists(text, max_size=3),
+                "follow": st.sampled_from(["sites", "hosts", "everywhere"]),
+                "nofollow": st.booleans(),
+            },
+        ),
+        "resolver": st.fixed_dictionaries({"hosts": st.dictionaries(text, st.lists(text, max_size=2), max_size=3)}),
+        "host": st.dictionaries(text, host_rules, max_size=3),
+    },
+)
+
+
+def test_an_agent_is_all_a_policy_must_have():
+    assert policies.load(AGENT).agent.header == "ExampleBot/1.0 (+https://example.org/bot)"
+
+
+def test_a_crawl_that_will_not_say_who_it_is_does_not_start():
+    with pytest.raises(PolicyError, match=r"agent: Field required"):
+        policies.load("")
+
+
+@given(changes)
+def test_a_policy_is_read_back_from_what_it_renders(changed):
+    policy = Policy.model_validate({"agent": {"name": "ExampleBot", "contact": "mailto:bot@example.org"}} | changed)
+
+    again = policies.load(policies.render(policy))
+
+    assert again == policy
+    assert again.id == policy.id
+
+
+def test_the_rendered_defaults_need_nothing_but_an_agent():
+    rendered = policies.render()
+    filled = rendered.replace('name = ""', 'name = "ExampleBot"').replace('contact = ""', 'contact = "mailto:b@c.de"')
+
+    assert policies.load(filled) == policies.load('[agent]\nname = "ExampleBot"\ncontact = "mailto:b@c.de"\n')
+
+
+def test_every_key_says_what_it_means():
+    for name, section in policies.sections().items():
+        for key, field in section.model_fields.items():
+            assert field.description, f"{name}.{key}"
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("[politeness]\ndelay = 1.0\n", r"politeness\.delay: there is no such key; known here: delay_s, "),
+        ("[polite]\n", r"polite: there is no such key; known here: agent, round, "),
+        ('[host."a.test"]\ndelay = 1.0\n', r"host\.a\.test\.delay: there is no such key; known here: delay_s, urls"),
+    ],
+)
+def test_an_unknown_key_is_refused_naming_what_is_known(toml, message):
+    with pytest.raises(PolicyError, match=message):
+        policies.load(AGENT + toml)
+
+
+@pytest.mark.parametrize(
+    ("toml", "where"),
+    [
+        ("[politeness]\ndelay_s = 0\n", "politeness.delay_s"),
+        ("[politeness]\ndelay_s = -1.0\n", "politeness.delay_s"),
+        ('[politeness]\ndelay_s = "2"\n', "politeness.delay_s"),
+        ("[politeness]\ndelay_s = inf\n", "politeness.delay_s"),
+        ("[politeness]\ndelay_s = nan\n", "politeness.delay_s"),
+        ("[round]\nurls = 1.5\n", "round.urls"),
+        ("[robots]\nttl_s = 90000\n", "robots.ttl_s"),
+        ("[robots]\nhops = 4\n", "robots.hops"),
+        ("[bands]\nweights = []\n", "bands.weights"),
+        ("[bands]\ndepth_share = 1.5\n", "bands.depth_share"),
+        ('[scope]\nfollow = "all"\n', "scope.follow"),
+        ('[addresses]\nallow = ["127.0.0.1/8"]\n', "addresses"),
+        ("[scope]\ndepth = true\n", "scope.depth"),
+        ("[round]\nseconds = 100.0\n", "must be at least round.seconds"),
+        ("politeness = 3\n", "politeness"),
+        ("[politeness\n", "not TOML"),
+    ],
+)
+def test_a_senseless_value_is_refused_naming_its_key(toml, where):
+    with pytest.raises(PolicyError) as refusal:
+        policies.load((AGENT + toml) if toml.startswith("[") else toml + AGENT)
+
+    assert where in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["", "Bot/1.0", "Example Bot", "*", "Böt", "Bot1"])
+def test_an_agent_name_is_a_product_token(name):
+    with pytest.raises(PolicyError, match=r"agent\.name"):
+        policies.load(f'[agent]\nname = "{name}"\ncontact = "https://example.org/"\n')
+
+
+@pytest.mark.parametrize("contact", ["", "example.org", "ftp://example.org/", "mailto:", "https://"])
+def test_a_contact_is_a_page_or_an_address(contact):
+    with pytest.raises(PolicyError, match=r"agent\.contact"):
+        policies.load(f'[agent]\nname = "Bot"\ncontact = "{contact}"\n')
+
+
+def test_any_changed_value_changes_the_id():
+    one, other = policies.load(AGENT), policies.load(AGENT + "[politeness]\ndelay_s = 2.5\n")
+
+    assert one.id == policies.load(AGENT + "[politeness]\ndelay_s = 2.0\n").id
+    assert one.id != other.id
+
+
+def test_a_host_rule_counts_for_its_host_and_the_general_value_for_others():
+    policy = policies.load(AGENT + '[host."a.test"]\ndelay_s = 9\n[host."b.test"]\nfetches_per_day = 3\n')
+
+    assert (policy.delay_s("a.test"), policy.delay_s("b.test")) == (9.0, 2.0)
+    assert (policy.fetches_per_day("a.test"), policy.fetches_per_day("b.test")) == (20_000, 3)
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern", "matches"),
+    [
+        ("http://a.test/x", "http://a.test/*", True),
+        ("http://a.test/x", "http://a.test/", False),
+        ("http://a.test/x?y=1", "*?y=*", True),
+        ("http://a.test/xzy=1", "*?y=*", False),
+        ("http://a.test/[1]", "*/[1]", True),
+        ("http://a.test/1", "*/[1]", False),
+        ("http://a.test/X", "*/x", False),
+    ],
+)
+def test_only_a_star_is_special_in_a_pattern(url, pattern, matches):
+    assert policies.matches_any(url, [pattern]) == matches
+
+
+@given(st.text(string.printable, max_size=20))
+def test_a_pattern_of_plain_text_matches_itself_only(url):
+    plain = url.replace("*", "")
+
+    assert policies.matches_any(plain, [plain])
+    assert not policies.matches_any(plain + "x", [plain])

@@ -1,0 +1,132 @@
+"""The gap after a request is never less than promised, grows with trouble and shrinks with calm."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.core.policy import Agent, HostRule, Policy, Politeness
+from crawl_pipeline.core.politeness import HostPace, after, gap_s
+
+AGENT = Agent(name="ExampleBot", contact="https://example.org/")
+POLICY = Policy(agent=AGENT)
+TROUBLE = sorted(name for name, meaning in OUTCOMES.items() if meaning.host_trouble)
+CALM = sorted(set(OUTCOMES) - set(TROUBLE))
+
+short = st.floats(0.01, 100.0)
+rules = st.builds(
+    Politeness, delay_s=short, download_factor=st.floats(0, 20), download_gap_cap_s=short, crawl_delay_cap_s=short,
+    retry_after_cap_s=short, backoff_first_s=short, backoff_cap_s=st.floats(0.01, 1e4),
+    calm_answers=st.integers(1, 20),
+)  # fmt: skip
+policies = st.builds(lambda politeness: Policy(agent=AGENT, politeness=politeness), rules)
+paces = st.builds(
+    HostPace, crawl_delay_s=st.none() | st.floats(0, 1e6), backoff_s=st.floats(0, 1e4), calm_count=st.integers(0, 30),
+    failures=st.integers(0, 30), download_s=st.floats(0, 100),
+)  # fmt: skip
+requests = st.tuples(st.sampled_from(list(OUTCOMES)), st.floats(0, 100), st.none() | st.floats(0, 1e6))
+
+
+@given(policies, paces, requests)
+def test_the_gap_is_never_below_the_configured_delay(policy, pace, request):
+    _, gap = after(pace, *request, policy, "a.test")
+
+    assert gap >= policy.politeness.delay_s
+
+
+@given(policies, paces, requests)
+def test_the_gap_honours_every_reason_to_wait_up_to_its_cap(policy, pace, request):
+    name, download_s, retry_after_s = request
+    limits = policy.politeness
+
+    moved, gap = after(pace, name, download_s, retry_after_s, policy, "a.test")
+
+    assert gap >= min(limits.download_factor * download_s, limits.download_gap_cap_s)
+    assert gap >= min(pace.crawl_delay_s or 0, limits.crawl_delay_cap_s)
+    assert gap >= min(retry_after_s or 0, limits.retry_after_cap_s) + moved.backoff_s
+
+
+@given(policies, paces, requests)
+def test_the_gap_is_bounded_by_the_caps(policy, pace, request):
+    limits = policy.politeness
+
+    moved, gap = after(pace, *request, policy, "a.test")
+
+    longest = max(limits.delay_s, limits.download_gap_cap_s, limits.crawl_delay_cap_s, limits.retry_after_cap_s)
+    assert gap <= longest + max(pace.backoff_s, limits.backoff_cap_s)
+    assert moved.download_s == request[1]
+
+
+@given(policies, st.lists(st.sampled_from(TROUBLE), min_size=1, max_size=30))
+def test_the_back_off_never_shrinks_while_trouble_lasts(policy, troubles):
+    pace, seen = HostPace(), []
+    for trouble in troubles:
+        pace, _ = after(pace, trouble, 0.1, None, policy, "a.test")
+        seen.append(pace.backoff_s)
+
+    assert seen == sorted(seen)
+    assert seen[-1] <= policy.politeness.backoff_cap_s
+    assert pace.failures == len(troubles)
+
+
+def test_the_back_off_doubles_from_its_first_value_to_its_cap():
+    policy = Policy(agent=AGENT, politeness=Politeness(backoff_first_s=8, backoff_cap_s=50))
+    pace, seen = HostPace(), []
+    for _ in range(5):
+        pace, _ = after(pace, "timeout", 0, None, policy, "a.test")
+        seen.append(pace.backoff_s)
+
+    assert seen == [8, 16, 32, 50, 50]
+
+
+@given(policies, paces, st.lists(st.sampled_from(CALM), max_size=300))
+def test_the_back_off_never_grows_while_all_is_calm(policy, pace, answers):
+    for answer in answers:
+        before = pace.backoff_s
+        pace, _ = after(pace, answer, 0.1, None, policy, "a.test")
+        assert pace.backoff_s <= before
+
+
+def test_the_back_off_halves_after_so_many_calm_answers_and_ends():
+    policy = Policy(agent=AGENT, politeness=Politeness(backoff_first_s=8, calm_answers=3))
+    pace, seen = HostPace(backoff_s=16), []
+    for _ in range(10):
+        pace, _ = after(pace, "fetched", 0, None, policy, "a.test")
+        seen.append(pace.backoff_s)
+
+    assert seen == [16, 16, 8, 8, 8, 4, 4, 4, 0, 0]
+
+
+def test_trouble_starts_the_count_of_calm_answers_again():
+    policy = Policy(agent=AGENT, politeness=Politeness(calm_answers=3))
+    pace = HostPace(backoff_s=16, calm_count=2)
+    pace, _ = after(pace, "unavailable", 0, None, policy, "a.test")
+    pace, _ = after(pace, "fetched", 0, None, policy, "a.test")
+
+    assert (pace.backoff_s, pace.calm_count, pace.failures) == (32, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("pace", "retry_after_s", "gap"),
+    [
+        (HostPace(), None, 2),
+        (HostPace(download_s=1.5), None, 7.5),
+        (HostPace(download_s=60), None, 30),
+        (HostPace(crawl_delay_s=10), None, 10),
+        (HostPace(crawl_delay_s=0.5), None, 2),
+        (HostPace(crawl_delay_s=600), None, 60),
+        (HostPace(), 120, 120),
+        (HostPace(), 1e9, 86_400),
+        (HostPace(backoff_s=8), 120, 128),
+        (HostPace(backoff_s=8, crawl_delay_s=10, download_s=1), None, 18),
+    ],
+)
+def test_the_longest_reason_counts_and_the_back_off_is_added(pace, retry_after_s, gap):
+    assert gap_s(pace, retry_after_s, POLICY, "a.test") == gap
+
+
+def test_a_host_rule_replaces_the_general_delay():
+    policy = Policy(agent=AGENT, host={"a.test": HostRule(delay_s=20)})
+
+    assert gap_s(HostPace(), None, policy, "a.test") == 20
+    assert gap_s(HostPace(), None, policy, "b.test") == 2
