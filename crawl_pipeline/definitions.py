@@ -1,0 +1,78 @@
+"""Everything Dagster loads, on one page. Wiring only.
+
+Settings come from the environment: CRAWL_LAKE (default ./lake), CRAWL_POLICY (default policy.toml in the
+lake's folder), CRAWL_BUCKETS (default 16; compared with the lake by every run), CRAWL_RUNS and CRAWL_RUN_SECONDS.
+"""
+
+from pathlib import Path
+
+import dagster as dg
+
+from crawl_pipeline.assets import checks, partitions, reports, rounds
+from crawl_pipeline.resources.instance import instance_at
+from crawl_pipeline.resources.lake import LakeResource, buckets_from_environment, lake_from_environment
+from crawl_pipeline.resources.policy import PolicyResource, policy_from_environment
+from crawl_pipeline.resources.runs import RunsResource, runs_from_environment
+from crawl_pipeline.sensors import work
+
+JOB = "crawl_round_job"
+
+
+def definitions(
+    count: int,
+    lake: LakeResource,
+    policy: PolicyResource,
+    runs: RunsResource,
+    tell: rounds.Tell = rounds.nobody,
+) -> dg.Definitions:
+    """All definitions for a lake of so many buckets."""
+    buckets = partitions.of(count)
+    inline = dg.AssetSelection.checks(*(spec.key for spec in checks.INLINE))
+    round_job = dg.define_asset_job(
+        JOB, dg.AssetSelection.assets(*rounds.WRITTEN).without_checks() | inline,
+        description="Run rounds in some buckets for some minutes.", tags={"crawl/job": "round"},
+    )  # fmt: skip
+    reports_job = dg.define_asset_job(
+        "reports_job",
+        dg.AssetSelection.groups(reports.GROUP) | dg.AssetSelection.checks_for_assets(*rounds.WRITTEN) - inline,
+        description="Run the SQL reports, and the SQL tests over the whole lake.", tags={"crawl/job": "reports"},
+    )  # fmt: skip
+    return dg.Definitions(
+        assets=[rounds.orders(), rounds.crawl_round(buckets), *reports.reports(count)],
+        asset_checks=[reports.promises(count)],
+        jobs=[round_job, reports_job],
+        sensors=[work.work_sensor(round_job, count)],
+        schedules=[work.work_schedule(round_job, count)],
+        resources={"lake": lake, "policy": policy, "runs": runs, "tell": tell},
+        # Here and not on the jobs: backfills of assets ignore a job's executor.
+        executor=dg.in_process_executor,
+    )
+
+
+def materialize(
+    lake_root: str,
+    policy_path: str,
+    buckets: int,
+    seconds: float,
+    home: Path,
+    tell: rounds.Tell = rounds.nobody,
+) -> dg.ExecuteInProcessResult:
+    """Materialise `crawl_round` over all buckets in this process; `tell` hears of each round when it is committed.
+
+    The run stands in the instance at `home`: with DAGSTER_HOME set to it, `dagster dev` shows it. Raises dg.Failure if
+    some buckets were held by another worker, and DagsterExecutionInterruptedError if it was told to stop (SIGINT).
+    """
+    loaded = definitions(buckets, LakeResource(root=lake_root), PolicyResource(path=policy_path), RunsResource(), tell)
+    with instance_at(home) as instance:
+        return loaded.resolve_job_def(JOB).execute_in_process(
+            instance=instance,
+            tags=partitions.tags(0, buckets - 1),
+            run_config={
+                "ops": {"crawl_round": {"config": {"seconds": seconds}}},
+                "loggers": {"console": {"config": {"log_level": "WARNING"}}},
+            },
+        )
+
+
+_lake = lake_from_environment()
+defs = definitions(buckets_from_environment(), _lake, policy_from_environment(_lake), runs_from_environment())
