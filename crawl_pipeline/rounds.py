@@ -28,8 +28,11 @@ from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import Cursors, Plan
 
 FOLDED = ("frontier", "hosts", "change_frequency")
-SPARE_S = 5.0
-"""Between the last request's longest end and the lease's: time to write and commit."""
+TIDIED = ("rounds", "fetches", "links", "robots", "pages")
+TIDY_EVERY = 30
+"""Rounds between two looks for small files in the logs."""
+SPARE = 0.1
+"""Share of a lease that is kept for the last commit: no request may last into it."""
 
 InThread = Callable[..., Awaitable[Any]]
 
@@ -113,7 +116,7 @@ class _Shift:
     async def run(self, lease: Lease) -> None:
         """Run rounds, then give the lease back."""
         lease = await self._rounds(lease)
-        await self.in_thread(self._leave, lease)
+        await self.in_thread(self.lake.release, lease)
 
     async def stop_on(self, stop: trio.Event) -> None:
         """End the worker's time when told to."""
@@ -147,7 +150,7 @@ class _Shift:
     def _time_left(self, lease: Lease) -> float:
         """Seconds in which a request may start: the worker's own, and so many that none could outlast the lease."""
         lease_s = (lease.deadline_at - self.clock.now()).total_seconds()
-        return min(self.ends - trio.current_time(), lease_s - self.policy.fetch.total_s - SPARE_S)
+        return min(self.ends - trio.current_time(), lease_s - self.policy.fetch.total_s - SPARE * self.policy.round.lease_s)
 
     def _load(self, plan: Plan) -> dict[int, int]:
         """Hand the fetch list to the lanes, and keep what the fold must know of all that can be visited."""
@@ -189,9 +192,15 @@ class _Shift:
         self.worked.rounds.append(Done(plan.lease.round, rows))
         self.tell(self.worked.rounds[-1])
         # Counted from the cut: what the commit took is taken off the lease.
-        return self.lake.renew(plan.lease, timings.ended_at, self.policy.round.lease_s)
+        lease = self.lake.renew(plan.lease, timings.ended_at, self.policy.round.lease_s)
+        self._keep_small(lease)
+        return lease
 
-    def _leave(self, lease: Lease) -> None:
+    def _keep_small(self, lease: Lease) -> None:
+        """Fold tails that have grown long, and now and then join the small files of the logs."""
         for table in FOLDED:
             self.lake.fold(lease, table)
-        self.lake.release(lease)
+        if len(self.worked.rounds) % TIDY_EVERY == 0:
+            for table in TIDIED:
+                self.lake.tidy(table, buckets=lease.buckets)
+

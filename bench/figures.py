@@ -1,0 +1,84 @@
+"""How every bench speaks: a table for people, and with --json one JSON object on the last line for programs.
+
+A bench exits 0 when it measured, whether its targets were met or not.
+"""
+
+import json
+import operator
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+OPERATORS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt}
+
+Target = tuple[str, str, float]
+"""A figure's name, an operator of OPERATORS, and the value it is held to."""
+
+
+def report(
+    bench: str, figures: Mapping[str, float | None], targets: Sequence[Target], settings: Mapping[str, Any], *, as_json: bool
+) -> None:  # fmt: skip
+    """Print the figures and whether the targets were met; figures that were not measured are None."""
+    judged = [
+        {"name": name, "value": figures.get(name), "op": op, "target": target,
+         "met": figures.get(name) is not None and OPERATORS[op](figures[name], target)}
+        for name, op, target in targets
+    ]  # fmt: skip
+    of = {row["name"]: row for row in judged}
+    print(f"{bench}: " + ", ".join(f"{name} {value}" for name, value in settings.items()))
+    for name, value in figures.items():
+        shown = "not measured" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
+        row = of.get(name)
+        verdict = f"  target {row['op']} {row['target']}: {'met' if row['met'] else 'NOT MET'}" if row else ""
+        print(f"  {name:<28}{shown:>14}{verdict}")
+    if as_json:
+        measured = {name: value for name, value in figures.items() if value is not None}
+        print(json.dumps({"bench": bench, "figures": measured, "targets": judged, "settings": dict(settings)}))
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a process with all its children took: CPU seconds (user and system), wall seconds, peak memory in MB."""
+
+    cpu_s: float
+    wall_s: float
+    peak_mb: float
+    code: int
+
+
+def run(command: Sequence[str], **options: Any) -> Cost:
+    """Run a command and measure it with its children; memory is sampled ten times a second."""
+    started = time.monotonic()
+    process = subprocess.Popen(command, **options)
+    watched, peak = psutil.Process(process.pid), 0
+    while True:
+        done, status, used = os.wait4(process.pid, os.WNOHANG)
+        if done:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            cpu_s = used.ru_utime + used.ru_stime
+            return Cost(cpu_s, time.monotonic() - started, peak / 1e6, process.returncode)
+        peak = max(peak, _memory(watched))
+        time.sleep(0.1)
+
+
+def _memory(process: psutil.Process) -> int:
+    """Resident bytes of a process and its children, shared pages counted once each."""
+    total = 0
+    for one in [process, *_children(process)]:
+        try:
+            total += one.memory_full_info().uss
+        except psutil.Error:  # it ended while we looked
+            continue
+    return total
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
