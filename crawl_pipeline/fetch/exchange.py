@@ -8,9 +8,7 @@ robots.txt and probes cannot be forgotten by whoever audits politeness.
 It never decides what an outcome means, waits for a host's turn, follows a redirect, or tries again.
 """
 
-import socket
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -19,27 +17,14 @@ import httpx
 import trio
 
 from crawl_pipeline.core.retry_after import retry_after_s
+from crawl_pipeline.fetch import through_httpx
 from crawl_pipeline.fetch.decoding import ACCEPTED, CodingError, decode
-from crawl_pipeline.fetch.transport import Pulse, WireTransport, place
+from crawl_pipeline.fetch.transport import Pulse, WireTransport
 from crawl_pipeline.fetch.wire import Headers, WireError
 
 Wanted = Callable[[int, Headers], bool]
 
 CANCELLED = "cancelled by the round's end"
-
-# What an exception means, the first match along its chain of causes wins; anything else is a protocol error.
-FAILURES: tuple[tuple[type[BaseException], str], ...] = (
-    (socket.gaierror, "dns_error"),
-    (ssl.SSLError, "tls_error"),
-    (httpx.TimeoutException, "timeout"),
-    (trio.TooSlowError, "timeout"),
-    (httpx.ConnectError, "connect_error"),
-    (httpx.ReadError, "truncated"),
-    (httpx.WriteError, "connect_error"),
-    (httpx.ProxyError, "connect_error"),
-    (httpx.DecodingError, "decode_error"),
-    (ConnectionError, "connect_error"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +192,7 @@ async def _within_deadline(
         except (WireError, CodingError) as trouble:
             draft.fail(trouble.failure, trouble.reason)
         except Exception as trouble:
-            draft.fail(*_failure_of(trouble))
+            draft.fail(*through_httpx.failure_of(trouble))
         finally:
             if draft.answer is not None:
                 await draft.answer.close()
@@ -237,7 +222,13 @@ async def _ask_and_read(
             pulse=pulse,
         )
     else:
-        answer = await _ask_through_httpx(transport, draft, names, limits)
+        answer = await through_httpx.ask(
+            transport,
+            draft.url,
+            names,
+            method=draft.method,
+            waits={"connect": limits.connect_s, "read": limits.read_s, "write": limits.read_s, "pool": limits.total_s},
+        )
     draft.answer, draft.address, draft.first_byte = answer, answer.address, trio.current_time()
     if wanted is not None and not wanted(answer.status, answer.headers):
         draft.reason = "the body is not wanted"
@@ -302,79 +293,3 @@ def _first(headers: Headers, name: str) -> str | None:
         if own == name:
             return value
     return None
-
-
-def _failure_of(trouble: Exception) -> tuple[str, str]:
-    """Name the failure of a transport that is not ours."""
-    chain: list[BaseException] = [trouble]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
-    reason = f"{type(trouble).__name__}: {trouble}"[:300]
-    for kind, failure in FAILURES:
-        if any(isinstance(one, kind) for one in chain):
-            return failure, reason
-    return ("truncated" if "peer closed connection" in reason else "protocol_error"), reason
-
-
-# Transports that users bring
-
-
-class _HttpxAnswer:
-    """An httpx response read raw: its own decoding is never used, it knows no limits."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.status = response.status_code
-        self.headers: Headers = tuple(
-            (name.lower().decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw
-        )
-        self.address: str | None = response.extensions.get("address")
-        self.wire_bytes = 0
-        self._response = response
-        self._pieces: AsyncIterator[bytes] | None = None
-
-    async def piece(self) -> bytes | None:
-        if self._pieces is None:
-            assert isinstance(self._response.stream, httpx.AsyncByteStream)
-            self._pieces = aiter(self._response.stream)
-        data = await anext(self._pieces, None)
-        self.wire_bytes += len(data or b"")
-        return data
-
-    async def close(self) -> None:
-        """Close without waiting: what a cancelled request leaves behind must not hold up the round."""
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + 1.0):
-            if isinstance(self._pieces, AsyncGenerator):
-                await self._pieces.aclose()
-            await self._response.aclose()
-
-
-async def _ask_through_httpx(
-    transport: httpx.AsyncBaseTransport, draft: _Draft, names: list[tuple[str, str]], limits: Limits
-) -> _HttpxAnswer:
-    to = place(draft.url)
-    waits = {
-        "connect": limits.connect_s,
-        "read": limits.read_s,
-        "write": limits.read_s,
-        "pool": limits.total_s,
-    }
-    request = httpx.Request(
-        draft.method,
-        _httpx_url(draft.url),
-        headers=[("Host", to.authority), *names],
-        extensions={"target": to.target.encode("ascii"), "url": draft.url, "timeout": waits},
-    )
-    return _HttpxAnswer(await transport.handle_async_request(request))
-
-
-def _httpx_url(url: str) -> httpx.URL:
-    """Give httpx a URL it takes; the true one travels in the extensions, and its target byte for byte.
-
-    httpx refuses some hosts that exist (symbols, as xn--n3h) and very long URLs. A transport that reads
-    request.extensions["url"] still serves them; one that does not, fails to resolve the reserved name (RFC
-    2606 2).
-    """
-    try:
-        return httpx.URL(url)
-    except (httpx.InvalidURL, ValueError):
-        return httpx.URL(scheme=place(url).origin.partition(":")[0], host="not-for-httpx.invalid", path="/")

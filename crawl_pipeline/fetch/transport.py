@@ -13,27 +13,33 @@ row.
 
 import contextlib
 import functools
-import select
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable
 from ipaddress import IPv4Network, IPv6Network
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import httpx
 import trio
 
 from crawl_pipeline.core.addresses import allowed
+from crawl_pipeline.fetch.connection import (
+    BROKEN,
+    Connection,
+    Dial,
+    Place,
+    dial_tcp,
+    place,
+    receive,
+    secured,
+    silent,
+    system_trust,
+)
 from crawl_pipeline.fetch.wire import ResponseReader, WireError, request_head
 
-READ_BYTES = 65_536
 MOST_ADDRESSES = 4  # of one host, tried in turn
 HEAD_BYTES = 65_536  # for callers that come through httpx and bring no limit
 
-BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
-
 Pulse = Callable[[str], None]  # called with the address connected to before each wait for the peer
-Dial = Callable[[str, int], Awaitable[trio.abc.Stream]]
 
 
 class Resolves(Protocol):
@@ -42,44 +48,8 @@ class Resolves(Protocol):
     async def resolve(self, host: str) -> tuple[str, ...]: ...
 
 
-class Place(NamedTuple):
-    """The parts of a URL that a connection and a request line are made of."""
-
-    origin: str
-    secure: bool
-    host: str
-    port: int
-    authority: str
-    target: str
-
-
-@dataclass(slots=True)
-class Connection:
-    """An open stream, the checked address at its other end, and the TCP socket under it if it has one."""
-
-    stream: trio.abc.Stream
-    address: str
-    socket: trio.socket.SocketType | None
-
-
 def no_pulse(address: str) -> None:
     """Mark nothing."""
-
-
-def place(url: str) -> Place:
-    """Cut a canonical URL; credentials in it are left out, they are sent to nobody (RFC 9110 4.2.4)."""
-    scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    if "?" in authority:
-        authority, _, query = rest.partition("?")
-        slash, path = "/", "?" + query
-    authority = authority.rpartition("@")[2]
-    name, colon, digits = authority.rpartition(":")
-    if not colon or authority.endswith("]"):
-        name, digits = authority, ""
-    secure = scheme == "https"
-    port = int(digits) if digits else 443 if secure else 80
-    return Place(f"{scheme}://{authority}", secure, name, port, authority, slash + path or "/")
 
 
 class Answer:
@@ -214,7 +184,6 @@ class WireTransport(httpx.AsyncBaseTransport):
         pulse: Pulse,
     ) -> Answer:
         try:
-            pulse(connection.address)
             with contextlib.suppress(*BROKEN):  # what counts is whether an answer stands there already
                 await connection.stream.send_all(head)
             while not reader.status:
@@ -252,67 +221,10 @@ class WireTransport(httpx.AsyncBaseTransport):
     async def _open(self, address: str, to: Place) -> Connection:
         stream = await self._dial(address, to.port)
         socket = stream.socket if isinstance(stream, trio.SocketStream) else None
-        return Connection(await self._secured(stream, to.host) if to.secure else stream, address, socket)
-
-    async def _secured(self, stream: trio.abc.Stream, host: str) -> trio.abc.Stream:
-        """Shake hands for the name in the URL; the address was checked before (RFC 9110 4.3.4)."""
-        try:
+        if to.secure:
             self._tls = self._tls or system_trust()
-            secured = trio.SSLStream(
-                stream, self._tls, server_hostname=host.strip("[]").rstrip("."), https_compatible=True
-            )
-            await secured.do_handshake()
-        except (trio.BrokenResourceError, ssl.SSLError, ValueError) as refusal:
-            await trio.aclose_forcefully(stream)
-            cause = refusal.__cause__ or refusal
-            raise WireError("tls_error", getattr(cause, "verify_message", "") or str(cause)) from None
-        except BaseException:
-            await trio.aclose_forcefully(stream)
-            raise
-        return secured
-
-
-async def receive(connection: Connection, reader: ResponseReader) -> None:
-    """Read once from the peer into the reader."""
-    try:
-        data = await connection.stream.receive_some(READ_BYTES)
-    except BROKEN as trouble:
-        if reader.received:
-            raise WireError("truncated", "the connection broke inside the answer") from None
-        raise WireError("connect_error", "the connection broke before an answer") from trouble
-    if data:
-        reader.feed(data)
-    else:
-        reader.eof()
-
-
-async def dial_tcp(address: str, port: int) -> trio.abc.Stream:
-    """Connect to an address, never to a name."""
-    family = trio.socket.AF_INET6 if ":" in address else trio.socket.AF_INET
-    socket = trio.socket.socket(family, trio.socket.SOCK_STREAM)
-    try:
-        await socket.connect((address, port))
-    except BaseException:
-        socket.close()
-        raise
-    return trio.SocketStream(socket)
-
-
-def silent(connection: Connection) -> bool:
-    """Whether nothing is to be read: unasked bytes or an end make a kept connection unusable."""
-    if connection.socket is None:
-        return True
-    poll = select.poll()
-    poll.register(connection.socket.fileno(), select.POLLIN)
-    return not poll.poll(0)
-
-
-def system_trust() -> ssl.SSLContext:
-    """Trust what the system trusts; unlike ssl.create_default_context this heeds no key log variable."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_default_certs()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+            stream = await secured(stream, to.host, self._tls)
+        return Connection(stream, address, socket)
 
 
 class _Body(httpx.AsyncByteStream):

@@ -12,9 +12,10 @@ import trio
 import trio.testing
 import trustme
 
+from crawl_pipeline.fetch.connection import Place, place
 from crawl_pipeline.fetch.exchange import CANCELLED, Clock, Limits, ListLog, exchange
 from crawl_pipeline.fetch.resolver import Resolver
-from crawl_pipeline.fetch.transport import Place, WireTransport, place
+from crawl_pipeline.fetch.transport import WireTransport
 from tests.fetch.loopback import Loopback
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)

@@ -14,10 +14,11 @@ from typing import Any
 import trio
 import trustme
 
+from crawl_pipeline.fetch.connection import dial_tcp
 from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, ListLog, exchange
 from crawl_pipeline.fetch.follow import Followed, follow
 from crawl_pipeline.fetch.resolver import Resolver
-from crawl_pipeline.fetch.transport import WireTransport, dial_tcp
+from crawl_pipeline.fetch.transport import WireTransport
 from crawl_pipeline.fetch.wire import WireError
 from tests.conformance.kinds.adapter import Adapters
 from tests.fetch.loopback import Loopback
