@@ -184,7 +184,9 @@ some_links = st.lists(
     ),
     max_size=30,
 )  # fmt: skip
-some_known = st.lists(urls_, max_size=10).map(lambda found: pl.Series("url_hash", map(urls.url_hash, found), dtype=pl.Int64))
+some_known = st.lists(urls_, max_size=10).map(
+    lambda found: pl.Series("url_hash", map(urls.url_hash, found), dtype=pl.Int64)
+)
 TIGHT = policy(budget={"urls_per_host": 4, "urls_per_site": 6})
 AMONG = hosts(host("a.test", known_count=1), host("c.a.test", seeded=False), host("b.test"))
 

@@ -72,7 +72,7 @@ def test_an_unchanged_visit_adds_its_days_to_the_evidence():
 
 @given(st.floats(0.1, 5), st.floats(0.5, 50), st.floats(0.1, 30))
 def test_a_change_matches_mean_and_variance_of_the_true_posterior(a, b, days):
-    """The true posterior after "changed within the gap" is rate^(a-1) e^(-b rate) (1 - e^(-gap rate)), integrated here."""
+    """It is rate^(a-1) e^(-b rate) (1 - e^(-gap rate)): changed within the gap, nobody knows when."""
     known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
     row = recrawl.learn(known, visit(text_hash=8, ended_at=after(days * DAY)), POLICY).row(0, named=True)
 
