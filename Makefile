@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.from-lock
 
-.PHONY: help env crawl test check ui bench peers lock docs clean
+.PHONY: help env crawl ui test check docs bench corpus peers lock clean
 
 help:  ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,3 +21,37 @@ $(STAMP): requirements.lock pyproject.toml
 lock:  ## pin every dependency with its hashes
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-strip-extras --group dev pyproject.toml -o requirements.lock
+
+crawl: env  ## the main job: crawl a web of real pages on loopback through Dagster, and report
+	@$(BIN)/crawl demo --folder demo-lake
+
+ui: env  ## Dagster's UI on the demo's lake
+	@test -e demo-lake/demo.json || $(MAKE) --no-print-directory crawl
+	@$(BIN)/crawl --lake demo-lake/lake ui
+
+test: env  ## all tests
+	@$(BIN)/python -m pytest
+
+check: env  ## format, lint, types, import contract, docs
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m docs.generate --check
+
+docs: env  ## write the generated pages of docs/
+	@$(BIN)/python -m docs.generate
+
+bench: env  ## every bench, one after the other
+	@for bench in $(BENCHES); do $(BIN)/python -m bench.$$bench || exit 1; done
+
+BENCHES := crawl recall dagster_share fetch_parsers
+
+corpus:  ## Debian's documentation and nginx, which bench.recall and bench.crawl serve (needs root)
+	@bench/corpus.sh
+
+peers:  ## other crawlers, in an environment of their own, for bench.crawl
+	@test -x .peers/bin/scrapy || { $(PYTHON) -m venv .peers && .peers/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt; }
+
+clean:  ## remove what was made, the environment included
+	rm -rf $(VENV) .peers demo-lake build *.egg-info

@@ -5,18 +5,21 @@ its own; the lake, the policy and the web's access log stay in one folder, so th
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crawl_pipeline import seeding
+from rich.console import Console
+
+from crawl_pipeline import corpus, display, seeding, standing
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
@@ -88,6 +91,49 @@ allow = ["127.0.0.0/8"]
 [resolver.hosts]
 {hosts}
 """
+
+
+def run(folder: Path, minutes: float, console: Console) -> None:
+    """Serve the web, crawl it through Dagster with a line per round, and say what came of it."""
+    from crawl_pipeline.definitions import materialize
+
+    clear(folder)
+    with serving(folder) as web:
+        lake, _ = prepare(folder, web)
+        console.print(f"a web of {len(web.hosts)} hosts on loopback, a lake of {lake.buckets} buckets in {lake.root}")
+        lines = display.RoundLines(console)
+        materialize(lake.root, f"{lake.root}/policy.toml", lake.buckets, minutes * 60, folder / "dagster", lines)
+    display.funnel(console, standing.standing(lake))
+    console.print(farewell(folder, lake))
+
+
+def farewell(folder: Path, lake: Lake) -> str:
+    """Where everything is, and what to try next."""
+    asked = corpus.query(lake, "select url from frontier where status = 'refused' order by url limit 1")
+    url = asked.item() if asked.height else "http://docs.test/"
+    crawl = f"{Path(sys.executable).parent / 'crawl'} --lake {lake.root}"
+    return f"""
+The lake is in {lake.root}, the web's access log in {folder / "access.log"}. Try next:
+  {crawl} sql "select host, count(*) as pages, sum(word_count) as words from pages group by host order by pages desc"
+  {crawl} explain {url}
+  make ui"""
+
+
+def open_ui(lake: str, port: int) -> int:
+    """Run Dagster's UI on the lake until it is closed; a demo's lake gets its web back, so that it can be crawled on."""
+    from crawl_pipeline.resources.instance import instance_at
+
+    folder = Path(lake).resolve().parent
+    home = folder / "dagster" if (folder / MARK).exists() else Path(lake).resolve() / "dagster"
+    with instance_at(home):  # so that the folder has its settings
+        pass
+    settings = {
+        "DAGSTER_HOME": str(home), "CRAWL_LAKE": str(Path(lake).resolve()), "CRAWL_BUCKETS": str(Lake.open(lake).buckets),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "dagster", "dev", "-m", "crawl_pipeline.definitions", "--port", str(port)]
+    web = serving(folder, port_of(folder) or 0) if (folder / MARK).exists() else nullcontext()
+    with web:
+        return subprocess.call(command, env=os.environ | settings)
 
 
 @contextmanager

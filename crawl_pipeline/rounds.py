@@ -156,8 +156,9 @@ class _Shift:
         """Hand the fetch list to the lanes, and keep what the fold must know of all that can be visited."""
         self.lanes.stop_at = trio.current_time() + self._time_left(plan.lease)
         asked = pl.col("url_hash").is_in(self.lanes.in_hand)
-        self.before = pl.concat([self.before.filter(asked), plan.fetch_list])
-        self.visited_before = pl.concat([self.visited_before.filter(asked), plan.visited_before])
+        # What was asked for while this plan was made may stand in both.
+        self.before = _first_of_each(self.before.filter(asked), plan.fetch_list)
+        self.visited_before = _first_of_each(self.visited_before.filter(asked), plan.visited_before)
         news = plan.admitted.height + plan.fetch_list.filter(pl.col("attempts") > 0).height
         rules = self.policy.round
         self.patience_s = rules.shortest_s if news else min(2 * max(self.patience_s, rules.shortest_s), rules.seconds)
@@ -204,3 +205,6 @@ class _Shift:
             for table in TIDIED:
                 self.lake.tidy(table, buckets=lease.buckets)
 
+
+def _first_of_each(held: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat([held, listed]).unique("url_hash", keep="first", maintain_order=True)
