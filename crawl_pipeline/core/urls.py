@@ -21,7 +21,11 @@ from xxhash import xxh3_64_intdigest
 MAX_CHARS = 65_536
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+# The escapes that are not as they should be: of an unreserved character, or with a lower-case digit. A long
+# query is full of the others, and each match costs a call.
+_ESCAPE = re.compile(
+    r"%(?:2[DEde]|3[0-9]|4[1-9A-Fa-f]|5[0-9AFaf]|6[1-9A-Fa-f]|7[0-9AEae]|[0-9A-F][a-f]|[a-f][0-9A-Fa-f])"
+)
 # Escapes within escapes are a trick or a mistake; so many levels are undone the quick way.
 _PASSES = 3
 _SCHEMES = ("http://", "https://")
