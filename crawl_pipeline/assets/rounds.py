@@ -7,6 +7,7 @@ rounds is not declared upstream: Dagster sees a graph without cycles, the lake c
 Invariant: what was committed is reported, whatever ended the run.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -80,6 +81,7 @@ class _Work:
     """What came of a worker's time."""
 
     done: list["Done"] = field(default_factory=list)
+    seconds: float = 0.0
     stopped: str = ""
     trouble: Exception | None = None
 
@@ -102,7 +104,7 @@ def _work(
     """Let a worker work; a log line per round, and what it could not do as a value."""
     from crawl_pipeline import worker  # noqa: PLC0415 (the code server needs no trio, httpx or deltalake)
 
-    work = _Work()
+    work, began = _Work(), time.monotonic()
 
     def heard(done: "Done") -> None:
         work.done.append(done)
@@ -113,6 +115,7 @@ def _work(
         work.stopped = worker.run(lake, policy, buckets=asked, seconds=seconds, tell=heard).stopped
     except Exception as trouble:  # raised again by _end, once what was committed is reported
         work.trouble = trouble
+    work.seconds = time.monotonic() - began
     return work
 
 
@@ -124,7 +127,8 @@ def _report(
     for bucket, facts in telling.facts(rows, recent, telling.hosts(lake, rows)).items():
         for table, metadata in facts.items():
             context.log_event(dg.AssetMaterialization(table, partition=partitions.key(bucket), metadata=dict(metadata)))
-    context.instance.add_run_tags(context.run.run_id, {"crawl/rounds": telling.span(rows)})
+    spent = {"crawl/rounds": telling.span(rows), "crawl/worker_s": f"{work.seconds:.3f}"}
+    context.instance.add_run_tags(context.run.run_id, spent)
     context.log.info(f"The worker stopped: {work.stopped or work.trouble}")
     yield from checks.judge(rows, recent)
 
