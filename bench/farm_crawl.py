@@ -21,6 +21,7 @@ delay_s = {delay_s}
 download_factor = 0.0
 [scope]
 follow = "everywhere"
+include = ["http://*.test:{port}/*"]
 depth = 100
 [budget]
 path_depth = 30
@@ -29,6 +30,9 @@ skip_extensions = ["png", "jpg", "gif", "svg", "css", "js", "ico", "zip", "gz", 
 seconds = 20.0
 [addresses]
 allow = ["127.0.0.0/8"]
+[resolver]
+name_servers = ["127.0.0.1"]
+timeout_s = 0.5
 [resolver.hosts]
 {hosts}
 """
@@ -48,6 +52,6 @@ def prepared(farm: site_farm.Farm, folder: Path, *, delay_s: float, buckets: int
     root = folder / "lake"
     lake = Lake.create(str(root), buckets)
     hosts = "\n".join(f'"{name}" = ["{addresses[0]}"]' for name, addresses in farm.hosts.items())
-    (root / "policy.toml").write_text(POLICY.format(delay_s=delay_s, hosts=hosts))
+    (root / "policy.toml").write_text(POLICY.format(delay_s=delay_s, hosts=hosts, port=farm.port))
     seeding.seed(lake, farm.seeds, tag="farm", by="bench", now=datetime.now(UTC))
     return root

@@ -88,6 +88,9 @@ first_s = 1.0
 attempts = 3
 [addresses]
 allow = ["127.0.0.0/8"]
+[resolver]
+name_servers = ["127.0.0.1"]
+timeout_s = 0.5
 [resolver.hosts]
 {hosts}
 """

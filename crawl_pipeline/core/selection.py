@@ -61,9 +61,21 @@ def turns(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime)
     waiting = hosts.filter(~pl.col("paused")).join(due, on="host", how="semi")
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     return [
-        max(row["next_allowed_at"] or now, now if left_today(row, policy, now) else midnight)
+        max(may_ask_at(row, now)[0], now if left_today(row, policy, now) else midnight)
         for row in waiting.iter_rows(named=True)
     ]
+
+
+def may_ask_at(row: dict[str, object], now: datetime) -> tuple[datetime, str]:
+    """When politeness lets a host be asked, now at the soonest, and what it waits for until then."""
+    promised, robots = row["next_allowed_at"], row["robots"]
+    turn = max(promised, now) if isinstance(promised, datetime) else now
+    in_force = [state for state in robots if state["expires_at"] > now] if isinstance(robots, list) else []
+    # While every robots.txt of the host forbids everything, not one of its URLs is worth a place on a list.
+    if in_force and all(state["state"] == "disallow_all" for state in in_force):
+        again = min(state["expires_at"] for state in in_force)
+        return (again, "robots.txt unreachable") if again > turn else (turn, "host waits")
+    return turn, "host waits"
 
 
 def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:
@@ -75,10 +87,10 @@ def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:
 def _quota(row: dict[str, object], policy: Policy, now: datetime, seconds: float) -> tuple[int, str]:
     if row["paused"]:
         return 0, "host paused"
-    allowed_at = row["next_allowed_at"]
-    wait_s = max(0.0, (allowed_at - now).total_seconds()) if isinstance(allowed_at, datetime) else 0.0
+    turn, reason = may_ask_at(row, now)
+    wait_s = (turn - now).total_seconds()
     if wait_s >= seconds:
-        return 0, "host waits"
+        return 0, reason
     in_time = 1 + int((seconds - wait_s) / politeness.gap_s(pace_of(row), None, policy, str(row["host"])))
     today = left_today(row, policy, now)
     return (today, "host's day is full") if today < in_time else (in_time, "host's turn is full")

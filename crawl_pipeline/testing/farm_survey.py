@@ -4,12 +4,15 @@ The survey does by rules what nginx does by configuration: the owner of a folder
 redirect there.
 """
 
+import re
 from collections import deque
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
 from crawl_pipeline.testing.site_farm import Farm, host_name
 from crawl_pipeline.testing.truth import links
+
+_STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ def _join(base: str, href: str) -> str:
         split = urlsplit(urldefrag(urljoin(base, href.strip())).url)
     except ValueError:
         return ""
+    if _STRAY_PERCENT.search(split.path):
+        return ""  # sent as it stands (WHATWG URL keeps it), and nginx answers 400
     path = quote(unquote(split.path or "/"), safe="/:@!$&'()*+,;=~-._")
     return split._replace(path=path).geturl()
 
