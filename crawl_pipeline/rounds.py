@@ -179,7 +179,9 @@ class _Shift:
         """Nothing can be asked now: sleep until something can, or stop if that is beyond the worker's time."""
         wait_s = (plan.next_at - self.clock.now()).total_seconds() if plan.next_at else float("inf")
         if trio.current_time() + wait_s >= self.ends:
-            self.worked.stopped = f"nothing to ask before {plan.next_at:%F %T} UTC" if plan.next_at else "nothing due"
+            if wait_s >= self.policy.round.seconds:  # shorter waits are the usual pace of hosts
+                known = plan.next_at is not None
+                self.worked.stopped = f"nothing to ask before {plan.next_at:%F %T} UTC" if known else "nothing due"
             return True
         await trio.sleep(min(max(wait_s, 0.05), self.policy.round.seconds))
         return False

@@ -20,7 +20,7 @@ from crawl_pipeline.rounds import Done, Worked
 from crawl_pipeline.testing import FakeWeb, Host
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-BUCKETS = 4
+BUCKETS = 2
 DAY = 86_400.0
 ALMOST = 1e-3  # the lake keeps microseconds, the mock clock adds binary fractions
 
@@ -79,13 +79,13 @@ class Crawl:
     async def worker(
         self, seconds: float = 600, *, name: str = "w1", buckets: Sequence[int] | None = None,
         in_thread: rounds.InThread | None = None, tell: rounds.Tell = lambda done: None,
-        stop: trio.Event | None = None, web: Any = None, rules: Policy | None = None, readers: Any = None,
+        stop: trio.Event | None = None, lake: Any = None, rules: Policy | None = None, readers: Any = None,
     ) -> Worked:  # fmt: skip
         rules = rules or self.rules
         reading = readers or InlineReaders(rules, self.lake.buckets)
-        outside = rounds.Outside(web or self.web, reading, in_thread or inline)
+        outside = rounds.Outside(self.web, reading, in_thread or inline)
         return await rounds.work(
-            self.lake, rules, outside, buckets=range(self.lake.buckets) if buckets is None else buckets, worker=name,
+            lake or self.lake, rules, outside, buckets=range(self.lake.buckets) if buckets is None else buckets, worker=name,
             seconds=seconds, now=self.now, tell=tell, stop=stop,
         )  # fmt: skip
 
