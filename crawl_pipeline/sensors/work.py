@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 Asked = Iterator[dg.RunRequest | dg.SkipReason]
 RANGE = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-UNFINISHED = [
-    dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-]  # fmt: skip
+# Runs that have no lease yet. One that has started is judged by its lease alone: after a crash its record may say
+# "started" for hours.
+ON_THE_WAY = [dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING]
 
 
 def work_sensor(job: "dg.UnresolvedAssetJobDefinition", count: int) -> dg.SensorDefinition:
@@ -77,8 +76,8 @@ def look(lake: "Lake", now: datetime) -> Waiting:
 
 
 def asked_for(instance: dg.DagsterInstance, job: str) -> frozenset[int]:
-    """Buckets of runs that have not ended: they may wait in the queue without a lease yet."""
-    found = instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))
+    """Buckets of runs that wait in the queue or are starting up: they will be leased, but are not yet."""
+    found = instance.get_runs(dg.RunsFilter(job_name=job, statuses=ON_THE_WAY))
     spans = [_span(run.tags) for run in found]
     return frozenset(bucket for first, last in filter(None, spans) for bucket in range(first, last + 1))
 

@@ -87,6 +87,7 @@ def test_the_instance_keeps_to_itself_and_lets_one_run_at_a_bucket(tmp_path: Pat
 def test_the_instance_gives_back_what_a_killed_run_held(tmp_path: Path):
     with instance_at(tmp_path) as instance:
         assert instance.run_monitoring_enabled
+        assert instance.run_monitoring_max_runtime_seconds == 6 * 3600
         assert instance.get_settings("run_monitoring")["free_slots_after_run_end_seconds"] == 60
         assert instance.run_retries_enabled
         assert instance.run_retries_max_retries == 2

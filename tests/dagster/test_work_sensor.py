@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+import pytest
 from conftest import load, seed
 
 from crawl_pipeline.core import urls
@@ -93,15 +94,20 @@ def test_a_tick_with_nothing_due_says_until_when(empty_lake: Lake, instance: dg.
     assert tick(empty_lake, instance, tmp_path).skipped == f"nothing due until {later:%F %T} UTC"
 
 
-def test_buckets_of_a_run_that_has_not_ended_are_not_asked_for_again(
-    empty_lake: Lake, instance: dg.DagsterInstance, tmp_path: Path
-):
+@pytest.mark.parametrize(("status", "spans"), [
+    (dg.DagsterRunStatus.STARTING, [("b003", "b003")]),
+    (dg.DagsterRunStatus.STARTED, [("b001", "b001"), ("b003", "b003")]),
+])  # fmt: skip
+def test_buckets_of_a_run_are_left_out_until_it_has_started_and_then_its_lease_decides(
+    empty_lake: Lake, instance: dg.DagsterInstance, tmp_path: Path, status: dg.DagsterRunStatus,
+    spans: list[tuple[str, str]],
+):  # fmt: skip
     finish(empty_lake, 1, due_count=3)
     finish(empty_lake, 3, due_count=3)
     job = load(empty_lake, tmp_path).resolve_job_def(JOB)
-    instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTING, tags={"dagster/partition": "b001"})
+    instance.create_run_for_job(job, status=status, tags={"dagster/partition": "b001"})
 
-    assert tick(empty_lake, instance, tmp_path).spans == [("b003", "b003")]
+    assert tick(empty_lake, instance, tmp_path).spans == spans
 
 
 def test_the_same_state_is_asked_for_under_the_same_key_and_a_newer_round_under_another(
