@@ -52,7 +52,6 @@ def crawl_round(buckets: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
         specs=[_spec(TABLES[name], buckets) for name in WRITTEN],
         check_specs=checks.INLINE,
         partitions_def=buckets,
-        op_tags={"dagster/storage_kind": "deltalake"},
     )
     def crawl_round(
         context: dg.AssetExecutionContext, config: RoundsConfig, lake: LakeResource, policy: PolicyResource,
