@@ -48,6 +48,7 @@ class HostLane:
         self._addresses: dict[str, None] = {}
         self._asked_count = 0
         self._touched = False
+        self._last: Request | None = None
 
     def __repr__(self) -> str:
         wait_s = max(0.0, self.allowed_at - trio.current_time())
@@ -94,15 +95,16 @@ class HostLane:
         answer = self.robots.get(origin)
         return answer if answer is not None and answer.expires_at > self._clock.now() else None
 
-    def keep_robots(self, answer: RobotsAnswer, request: Request) -> None:
-        """Obey a new robots.txt answer from now on; `request` is the last one this host got for it."""
+    def keep_robots(self, answer: RobotsAnswer) -> None:
+        """Obey a new robots.txt answer from now on: a Crawl-delay counts from the last request, whatever it was for."""
         self.robots[answer.origin] = answer
         delays = [kept.rules.crawl_delay_s for kept in self.robots.values() if kept.rules.crawl_delay_s is not None]
         self.pace = replace(self.pace, crawl_delay_s=max(delays, default=None))
-        gap_s = politeness.gap_s(self.pace, request.exchange.retry_after_s, self._policy, self.host)
-        self.allowed_at += max(0.0, gap_s - request.gap_s)
-        request.gap_s = max(gap_s, request.gap_s)
         self._touched = True
+        if (last := self._last) is not None:
+            gap_s = politeness.gap_s(self.pace, last.exchange.retry_after_s, self._policy, self.host)
+            self.allowed_at += max(0.0, gap_s - last.gap_s)
+            last.gap_s = max(gap_s, last.gap_s)
 
     @property
     def unreported(self) -> int:
@@ -137,7 +139,8 @@ class HostLane:
         if got.address:
             self._addresses[got.address] = None
         location = redirects.target(got.values("location"), got.url).url if name == "redirected" else None
-        return Request(self.bucket, self.host, got, name, gap_s, None, location)
+        self._last = Request(self.bucket, self.host, got, name, gap_s, None, location)
+        return self._last
 
 
 def limits(policy: Policy) -> Limits:

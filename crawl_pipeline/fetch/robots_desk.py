@@ -46,7 +46,7 @@ async def ask(
     except NoTurn:
         return None, requests
     answer = read_answer(origin, lane.host, lane.bucket, followed, policy)
-    lane.keep_robots(answer, [request for request in requests if request.host == lane.host][-1])
+    lane.keep_robots(answer)
     return answer, requests
 
 

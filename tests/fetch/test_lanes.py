@@ -1,6 +1,7 @@
 """Lanes ask each host one thing at a time and never too soon, and lose nothing between cuts."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import httpx
@@ -297,6 +298,21 @@ def test_a_guest_leaves_a_promise_that_the_hosts_own_list_keeps_in_a_later_round
 
     assert polite(web, "b.test")
     assert {state.host for state in states} == {"a.test", "b.test"}
+
+
+def test_a_crawl_delay_that_comes_late_counts_from_the_last_request_whoever_made_it():
+    """The robots.txt of a leads to a slow host; meanwhile that of c leads to a."""
+    late = replace(plain(robots_text(crawl_delay_s=9)), first_byte_s=4)
+    web = FakeWeb(
+        moved("http://b.test/robots.txt"),
+        Host("b.test", always(late)),
+        Host("c.test", robots(tree(2), redirect("http://a.test/robots.txt"))),
+    )  # fmt: skip
+
+    cut = ask_all(web, queue("a.test", "/1"), queue("c.test", "/1"))
+
+    assert web.rests_s("a.test") == pytest.approx([1, 9])
+    assert [request.gap_s for request in cut.requests if request.host == "a.test"] == [1, 9, 9]
 
 
 def test_two_hosts_whose_robots_lead_to_each_other_come_to_an_end():

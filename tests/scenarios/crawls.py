@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ class Crawl:
 
     def wait(self, seconds: float) -> None:
         """Let time pass without anybody at work."""
-        self.run(lambda: trio.sleep(seconds))
+        self.run(partial(trio.sleep, seconds))
 
     @property
     def now(self) -> datetime:
@@ -84,9 +85,10 @@ class Crawl:
         rules = rules or self.rules
         reading = readers or InlineReaders(rules, self.lake.buckets)
         outside = rounds.Outside(self.web, reading, in_thread or inline)
+        wanted = range(self.lake.buckets) if buckets is None else buckets
         return await rounds.work(
-            lake or self.lake, rules, outside, buckets=range(self.lake.buckets) if buckets is None else buckets, worker=name,
-            seconds=seconds, now=self.now, tell=tell, stop=stop,
+            lake or self.lake, rules, outside, buckets=wanted, worker=name, seconds=seconds, now=self.now, tell=tell,
+            stop=stop,
         )  # fmt: skip
 
     # What there is to see.

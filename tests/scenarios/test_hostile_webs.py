@@ -99,8 +99,10 @@ def test_a_redirect_maze_ends_at_the_hops_of_the_scope(tmp_path):
 
 
 def test_a_page_behind_a_redirect_counts_its_hops_anew(tmp_path):
-    content = routes({"/": html("0", ["/r1"]), "/r1": redirect("/r2"), "/r2": redirect("/1"),
-                      "/1": html("1", ["/r3"]), "/r3": redirect("/r4"), "/r4": redirect("/2"), "/2": html("2")})  # fmt: skip
+    content = routes({
+        "/": html("0", ["/r1"]), "/r1": redirect("/r2"), "/r2": redirect("/1"), "/1": html("1", ["/r3"]),
+        "/r3": redirect("/r4"), "/r4": redirect("/2"), "/2": html("2"),
+    })  # fmt: skip
     crawl = Crawl(tmp_path, Host("a.test", robots(content, "")), rules=policy(scope={"hops": 2}))
 
     crawl.seed("http://a.test/").work()
