@@ -1,0 +1,1 @@
+"""Documentation, and the program that writes the pages that are made from code."""

@@ -1,0 +1,213 @@
+"""Write the pages of docs/ that are made from code: tables, policy, commands, and the outcome table in architecture.md.
+
+    python -m docs.generate            write them
+    python -m docs.generate --check    say which are stale; exit 1 if one is
+
+A fact has one home, in code; these pages only show it. Everything else in docs/ is written by hand and never touched
+here. Invariant: what is written depends on the code alone, so that `--check` means what it says.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import click
+import polars as pl
+from pydantic_core import PydanticUndefined
+
+from crawl_pipeline.cli import main as crawl
+from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.outcome import OUTCOMES, Consequence
+from crawl_pipeline.core.tables import TABLES, Table
+
+ROOT = Path(__file__).parent
+MADE = "<!-- Made by `python -m docs.generate`; edit the code, not this page. -->"
+BEGIN, END = "<!-- outcomes: made by docs/generate.py -->", "<!-- end of outcomes -->"
+
+
+def tables() -> str:
+    """Every table with its columns."""
+    head = f"""# Tables
+
+{MADE}
+
+A lake is a folder (or a prefix in an object store) with one Delta table per name below. `crawl sql` and
+`crawl_pipeline.corpus` show each as a view that holds what exists: rows of committed rounds and, of state tables, the
+newest row per key. Readers that open the Delta tables themselves also see rows of rounds that never committed.
+
+A column means the same wherever it stands. Times are UTC with microseconds; 64-bit hashes are signed, as Delta has no
+unsigned types. The same facts are declared in [core/tables.py](../crawl_pipeline/core/tables.py).
+"""
+    summary = _markdown(
+        ("table", "kind", "one row is", "partitioned by"),
+        ((f"[{t.name}](#{t.name})", t.kind, t.one_row_is, _names(t.partitioned_by)) for t in TABLES.values()),
+    )
+    return "\n".join([head, summary, *(_table(table) for table in TABLES.values())])
+
+
+def _table(table: Table) -> str:
+    rows = ((f"`{c.name}`", _type(c.dtype), c.unit, c.meaning) for c in table.columns)
+    facts = f"One row is {table.one_row_is}. Kind: {table.kind}. Identified by {_names(table.key)}."
+    return f"## {table.name}\n\n{facts}\n\n" + _markdown(("column", "type", "unit", "meaning"), rows)
+
+
+def _type(dtype: pl.DataType) -> str:
+    """A Polars type in a reader's words."""
+    if isinstance(dtype, pl.List):
+        return f"list of {_type(_instance(dtype.inner))}"
+    if isinstance(dtype, pl.Struct):
+        return "(" + ", ".join(f"{f.name} {_type(_instance(f.dtype))}" for f in dtype.fields) + ")"
+    return "timestamp" if isinstance(dtype, pl.Datetime) else str(dtype).lower()
+
+
+def _instance(dtype: object) -> pl.DataType:
+    return dtype() if isinstance(dtype, type) and issubclass(dtype, pl.DataType) else dtype  # type: ignore[return-value]
+
+
+def policy() -> str:
+    """Every key of the policy with its default and meaning."""
+    head = f"""# Policy
+
+{MADE}
+
+A policy is one TOML file; `crawl init` writes it with every key below, its default and its meaning. Unknown keys and
+values without sense are refused. `agent.name` and `agent.contact` have no default: a crawl that will not say who it is
+does not start. A change counts from the next run on; every round keeps the policy's digest (`policy_id`), and the whole
+text stands in `orders`, so that a past round can be explained.
+
+What is different for one host stands in a section of its own:
+
+```toml
+[host."www.example.org"]
+delay_s = 10.0
+fetches_per_day = 500
+```
+
+Where a meaning begins with a unit, it is the key's unit. The same facts are declared in
+[core/policy.py](../crawl_pipeline/core/policy.py).
+"""
+    return "\n".join([head, *(_section(name, section) for name, section in policies.sections().items())])
+
+
+def _section(name: str, section: type[policies.Section]) -> str:
+    title = '[host."NAME"]' if name == "host" else f"[{name}]"
+    rows = ((f"`{k}`", _default(f.get_default()), f.description or "") for k, f in section.model_fields.items())
+    return f"## {title}\n\n{section.__doc__}\n\n" + _markdown(("key", "default", "meaning"), rows)
+
+
+def _default(value: object) -> str:
+    if value is PydanticUndefined:
+        return "none: must be given"
+    return "the general value" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    head = f"""# Commands
+
+{MADE}
+
+`crawl` is installed in `.venv/bin`. Expected trouble is one message and exit code 1; wrong usage is exit code 2. With
+`--json` a command prints one JSON value. Options of `crawl` itself stand before the command:
+`crawl --lake LAKE status`.
+"""
+    parts = [_command("crawl", crawl)]
+    parts += [_command(f"crawl {name}", command) for name, command in sorted(crawl.commands.items())]
+    return "\n".join([head, *parts])
+
+
+def _command(name: str, command: click.Command) -> str:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    usage = " ".join([name, *(p.make_metavar(click.Context(command)) for p in arguments)])
+    options = [(f"`{', '.join(p.opts)}`", p.help or "", _option_default(p))
+               for p in command.params if isinstance(p, click.Option)]  # fmt: skip
+    said = "\n\n".join(" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n"))
+    table = "\n\n" + _markdown(("option", "meaning", "default"), options) if options else "\n"
+    return f"## {name}\n\n{said}\n\nUsage: `{usage}`{table}"
+
+
+def _option_default(option: click.Option) -> str:
+    shown = str(option.default) if option.show_default else ""
+    variable = option.envvar if isinstance(option.envvar, str) else ""
+    return " or ".join([part for part in (f"`${variable}`" if variable else "", f"`{shown}`" if shown else "") if part])
+
+
+def outcomes() -> str:
+    """The outcome table."""
+    rows = ((f"`{name}`", meaning.says, meaning.status, _again(meaning), "yes" if meaning.host_trouble else "")
+            for name, meaning in OUTCOMES.items())  # fmt: skip
+    return _markdown(("outcome", "means", "status of the URL", "asked again", "slows the host"), rows)
+
+
+AGAIN = {
+    "recrawl": "when its interval is over",
+    "retry": "after a wait that doubles, until `retry.attempts`",
+    "gone": "after `recrawl.gone_s`",
+    "robots": "when the robots.txt answer expires",
+    "next round": "in a next round",
+    "never": "never",
+}
+
+
+def _again(meaning: Consequence) -> str:
+    return AGAIN[meaning.again]
+
+
+def with_outcomes(page: str) -> str:
+    """The page with the outcome table between its marks."""
+    before, found, rest = page.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise ValueError(
+            f"expected the lines {BEGIN!r} and {END!r} in architecture.md, found {bool(found)}, {bool(closed)}"
+        )
+    return f"{before}{BEGIN}\n\n{outcomes()}\n{END}{after}"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "-"
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [
+        head,
+        ["---"] * len(head),
+        *([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "tables.md": lambda page: tables(),
+    "policy.md": lambda page: policy(),
+    "commands.md": lambda page: commands(),
+    "architecture.md": with_outcomes,
+}
+
+
+def stale(folder: Path = ROOT) -> dict[str, str]:
+    """What should stand in each page that does not say what the code says."""
+    found = {name: path.read_text(encoding="utf-8") if (path := folder / name).exists() else "" for name in PAGES}
+    wanted = {name: make(found[name]) for name, make in PAGES.items()}
+    return {name: text for name, text in wanted.items() if text != found[name]}
+
+
+def main(arguments: Sequence[str] | None = None, folder: Path = ROOT) -> int:
+    """Write the stale pages, or name them."""
+    parser = argparse.ArgumentParser(prog="python -m docs.generate", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is stale")
+    check = parser.parse_args(arguments).check
+    pages = stale(folder)
+    for name, text in pages.items():
+        if check:
+            print(f"docs/{name} does not say what the code says: run make docs", file=sys.stderr)
+        else:
+            (folder / name).write_text(text, encoding="utf-8")
+            print(f"wrote docs/{name}")
+    return 1 if check and pages else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
