@@ -45,6 +45,8 @@ def main() -> None:
         pages = corpus.query(Lake.open(str(root)), "select url, body_bytes from pages order by host, url")
         floor = floor_cpu_s(farm, pages["url"].to_list())
         scrapy = scrapy_pages(farm, folder, options.minutes) if SCRAPY.exists() else None
+    if scrapy and not scrapy[0]:
+        raise SystemExit("expected Scrapy to fetch pages, found none: see its errors above")
     rate = pages.height / ours.cpu_s
     floor_rate = pages.height / floor
     report(

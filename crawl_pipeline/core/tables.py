@@ -9,6 +9,7 @@ Delta has no unsigned types, so 64-bit hashes are signed. Times are UTC with mic
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import polars as pl
@@ -52,7 +53,7 @@ class Table:
     @property
     def schema(self) -> pl.Schema:
         """The full declared schema: every write carries exactly this."""
-        return pl.Schema([(column.name, column.dtype) for column in self.columns])
+        return _schema(self.column_names)
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
@@ -70,6 +71,11 @@ class Table:
     def _given_schema(self, rows: Sequence[dict[str, object]]) -> dict[str, pl.DataType]:
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: self.schema[name] if name in self.schema else pl.Object() for name in names}
+
+
+@cache
+def _schema(names: tuple[str, ...]) -> pl.Schema:
+    return pl.Schema([(name, COLUMNS[name].dtype) for name in names])
 
 
 def _columns(*columns: tuple[str, pl.DataType | type[pl.DataType], str, str]) -> dict[str, Column]:

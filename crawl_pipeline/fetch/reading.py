@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
+from typing import Any
 
 import trio
 import trio_parallel
@@ -17,6 +18,7 @@ import zstandard
 
 from crawl_pipeline.core import page, sitemap, urls
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch.slate import Slate, on_slate
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,11 @@ class Readers:
             for _ in range(self._processes):
                 nursery.start_soon(self._serve, partial(context.run_sync, kill_on_cancel=True))
 
-    async def _serve(self, run_sync: Callable[..., Awaitable[list[Result]]]) -> None:
+    async def _serve(self, run_sync: Callable[..., Awaitable[Any]]) -> None:
+        with Slate() as slate:
+            await self._serve_on(slate, run_sync)
+
+    async def _serve_on(self, slate: Slate, run_sync: Callable[..., Awaitable[Any]]) -> None:
         while True:
             batch = [await self._queue.receive()]
             while len(batch) < self._batch_pages:
@@ -125,22 +131,25 @@ class Readers:
                     batch.append(self._queue.receive_nowait())
                 except trio.WouldBlock:
                     break
-            results = await self._read([body for body, _ in batch], run_sync)
+            results = await self._read([body for body, _ in batch], slate, run_sync)
             for (_, then), result in zip(batch, results, strict=True):
                 then(result)
 
     async def _read(
-        self, bodies: list[Body], run_sync: Callable[..., Awaitable[list[Result]]]
+        self, bodies: list[Body], slate: Slate, run_sync: Callable[..., Awaitable[Any]]
     ) -> list[Result]:
         with trio.move_on_after(self._seconds):
             try:
-                return await run_sync(read_all, bodies, self._rules)
+                results: list[Result] = slate.read(
+                    await run_sync(on_slate, read_all, slate.write(bodies), self._rules)
+                )
+                return results
             except trio_parallel.BrokenWorkerError:
                 if len(bodies) == 1:
                     return ["reading it killed its process"]
         if len(bodies) == 1:
             return [f"not read within {self._seconds:g} s"]
-        return [result for body in bodies for result in await self._read([body], run_sync)]
+        return [result for body in bodies for result in await self._read([body], slate, run_sync)]
 
 
 class InlineReaders:
