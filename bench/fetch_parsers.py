@@ -7,7 +7,6 @@ socket are what is compared. Each way is run in turns, the best turn counts.
 
 import argparse
 import datetime
-import json
 import multiprocessing
 import socket
 import threading
@@ -20,6 +19,7 @@ import h11
 import httpcore
 import trio
 
+from bench.figures import report
 from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, exchange
 from crawl_pipeline.fetch.resolver import Resolver
 from crawl_pipeline.fetch.transport import WireTransport
@@ -33,7 +33,7 @@ HEAD = (
     b"Vary: Accept-Encoding\r\nX-Frame-Options: DENY\r\n\r\n"
 )
 FIELDS = {"User-Agent": "BenchBot/1.0 (+https://bot.example)", "Accept": "text/html"}
-TARGETS = {"exchange_over_httpcore": 0.5}
+TARGETS = [("exchange_over_httpcore", "<=", 0.5)]
 
 Get = Callable[[], Awaitable[int]]
 
@@ -194,12 +194,11 @@ def main() -> None:
     print(f"{'way':<10} {'CPU us/GET':>10} {'GETs/CPU s':>10} {'x raw':>6}")
     for name, cost in best.items():
         print(f"{name:<10} {cost:>10.0f} {1e6 / cost:>10.0f} {cost / best['raw']:>6.2f}")
-    if given.json:
-        figures = {f"{name}_us": round(cost, 1) for name, cost in best.items()}
-        figures["exchange_over_httpcore"] = round(best["exchange"] / best["httpcore"], 2)
-        figures |= {f"{name}_over_raw": round(cost / best["raw"], 2) for name, cost in best.items()}
-        settings = {"gets": given.gets, "turns": given.turns, "page_bytes": PAGE_BYTES}
-        print(json.dumps({"bench": "fetch_parsers", "figures": figures, "targets": TARGETS, "settings": settings}))
+    figures = {f"{name}_us": round(cost, 1) for name, cost in best.items()}
+    figures["exchange_over_httpcore"] = round(best["exchange"] / best["httpcore"], 2)
+    figures |= {f"{name}_over_raw": round(cost / best["raw"], 2) for name, cost in best.items()}
+    settings = {"gets": given.gets, "turns": given.turns, "page_bytes": PAGE_BYTES}
+    report("fetch_parsers", figures, TARGETS, settings, as_json=given.json)
 
 
 if __name__ == "__main__":

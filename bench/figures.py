@@ -21,12 +21,13 @@ Target = tuple[str, str, float]
 
 
 def report(
-    bench: str, figures: Mapping[str, float | None], targets: Sequence[Target], settings: Mapping[str, Any], *, as_json: bool
+    bench: str, figures: Mapping[str, float | None], targets: Sequence[Target], settings: Mapping[str, Any], *,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Print the figures and whether the targets were met; figures that were not measured are None."""
     judged = [
         {"name": name, "value": figures.get(name), "op": op, "target": target,
-         "met": figures.get(name) is not None and OPERATORS[op](figures[name], target)}
+         "met": (value := figures.get(name)) is not None and bool(OPERATORS[op](value, target))}
         for name, op, target in targets
     ]  # fmt: skip
     of = {row["name"]: row for row in judged}
@@ -79,6 +80,7 @@ def _memory(process: psutil.Process) -> int:
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return process.children(recursive=True)
+        found: list[psutil.Process] = process.children(recursive=True)
     except psutil.Error:
         return []
+    return found

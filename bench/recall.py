@@ -14,7 +14,7 @@ from bench import farm_crawl
 from bench.figures import report
 from crawl_pipeline import corpus
 from crawl_pipeline.lake import Lake
-from crawl_pipeline.testing import farm_survey, site_farm
+from crawl_pipeline.testing import access_log, farm_survey, site_farm
 
 # nginx logs whole milliseconds, for the start and for the end.
 CLOCK_S = 0.002
@@ -30,7 +30,16 @@ def main() -> None:
     options = parser.parse_args()
     with farm_crawl.served(options.hosts) as (farm, folder):
         root = farm_crawl.prepared(farm, folder, delay_s=options.delay_s)
-        command = [sys.executable, "-m", "crawl_pipeline", "--lake", str(root), "run", "--minutes", str(options.minutes)]
+        command = [
+            sys.executable,
+            "-m",
+            "crawl_pipeline",
+            "--lake",
+            str(root),
+            "run",
+            "--minutes",
+            str(options.minutes),
+        ]
         subprocess.run(command, check=True)
         log = site_farm.rows(farm.log)
         wanted = farm_survey.reachable(farm)
@@ -47,8 +56,9 @@ def main() -> None:
             "requests_not_in_both_logs": abs(len(log) - lake_requests), "asked_too_soon": too_soon,
             "asked_while_answering": overlapping,
         },
-        [("hosts", ">=", 50), ("missing_pages", "==", 0), ("unexpected_pages", "==", 0), ("pages_fetched_twice", "==", 0),
-         ("requests_not_in_both_logs", "==", 0), ("asked_too_soon", "==", 0), ("asked_while_answering", "==", 0)],
+        [("hosts", ">=", 50), ("missing_pages", "==", 0), ("unexpected_pages", "==", 0),
+         ("pages_fetched_twice", "==", 0), ("requests_not_in_both_logs", "==", 0),
+         ("asked_too_soon", "==", 0), ("asked_while_answering", "==", 0)],
         {"delay_s": options.delay_s, "corpus": "python3-doc, libboost-doc"}, as_json=options.json,
     )  # fmt: skip
     for url in sorted(wanted - set(fetched))[:5]:
@@ -57,7 +67,7 @@ def main() -> None:
         print("unexpected:", url, file=sys.stderr)
 
 
-def violations(log: list[site_farm.Row], delay_s: float) -> tuple[int, int]:
+def violations(log: list[access_log.Row], delay_s: float) -> tuple[int, int]:
     """Count requests of one host that started too soon after, or before the end of, the one before, by its server."""
     too_soon = overlapping = 0
     by_host = sorted(log, key=lambda row: (row.host, row.started_at))

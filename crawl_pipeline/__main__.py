@@ -1,5 +1,15 @@
-"""`python -m crawl_pipeline` is the command `crawl`."""
+"""`python -m crawl_pipeline` is the command `crawl`.
 
-from crawl_pipeline.cli import main
+Light on purpose: processes that are started later import the main module again, and need nothing of the command line.
+"""
 
-main()
+
+def run() -> None:
+    """Run the command line."""
+    from crawl_pipeline.cli import main
+
+    main()
+
+
+if __name__ == "__main__":
+    run()

@@ -14,15 +14,16 @@ from typing import Any
 import click
 import polars as pl
 from rich.console import Console
+from rich.markup import escape
 
 from crawl_pipeline import __version__, corpus, seeding
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.demo import DemoError
-from crawl_pipeline.lake import Lake, LakeExists, LakeMismatch, LakeMissing, LeaseHeld, LeaseLost
+from crawl_pipeline.lake import Lake, LakeBusy, LakeExists, LakeMismatch, LakeMissing, LeaseHeld, LeaseLost
 
 OURS = (
-    PolicyError, DemoError, seeding.SeedError, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
+    PolicyError, DemoError, seeding.SeedError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
     corpus.QueryError, corpus.ReportError,
 )  # fmt: skip
 
@@ -77,13 +78,17 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
         text = text.replace(f'{name} = ""  # fill in', f"{name} = {json.dumps(value)}") if value else text
     if agent and contact:
         policies.load(text)
-    Lake.create(lake, buckets)
+    try:
+        Lake.create(lake, buckets)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
     if path.exists():
         out.print(f"kept the policy {path}")
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        out.print(f"made the policy {path}" + ("" if agent and contact else ": fill in [agent] name and contact"))
+        to_do = "" if agent and contact else ": fill in name and contact under \\[agent]"
+        out.print(f"made the policy {path}{to_do}")
     out.print(f"made the lake {lake} with {buckets} buckets; next: crawl --lake {lake} seed URL")
 
 
@@ -111,7 +116,6 @@ def run(lake: str, minutes: float, chosen: str | None, policy_path: Path | None,
     from crawl_pipeline import display, worker
 
     opened, policy = Lake.open(lake), _policy(lake, policy_path)
-    seeding.keep_policy(opened, policy, datetime.now(UTC))
     buckets = _numbers(chosen, opened.buckets) if chosen else None
     tell = (lambda done: None) if as_json else display.RoundLines(out)
     worked = worker.run(opened, policy, buckets=buckets, seconds=minutes * 60, tell=tell)
@@ -149,18 +153,16 @@ def funnel(lake: str, *, as_json: bool) -> None:
 @as_json
 def explain(lake: str, url: str, policy_path: Path | None, *, as_json: bool) -> None:
     """Say what is known of a URL, and why it was or was not fetched."""
-    from crawl_pipeline import explaining
+    from crawl_pipeline import display, explaining
 
     found = explaining.explain(Lake.open(lake), _policy(lake, policy_path), url, datetime.now(UTC))
     if as_json:
         _print_json({"url": found.url, "because": found.because} | found.facts)
         return
-    out.print(f"[b]{found.url}[/]\n{found.because}", soft_wrap=True)
+    out.print(f"[b]{escape(found.url)}[/]\n{escape(found.because)}")
     for name, fact in found.facts.items():
         for row in fact if isinstance(fact, list) else [fact]:
-            values = row.items() if isinstance(row, dict) else [("", row)]
-            text = ", ".join(f"{key} {value}".strip() for key, value in values if value is not None)
-            out.print(f"[dim]{name}[/]  {text or '-'}", soft_wrap=True, markup=True)
+            out.print(f"[dim]{name}[/]  {escape(display.in_words(row))}")
 
 
 @command()
@@ -208,7 +210,7 @@ def resume(lake: str, host: str) -> None:
 
 @command()
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path("demo-lake"),
-              show_default=True, help="Where the demo's lake, policy and access log go; an earlier demo is replaced.")  # fmt: skip
+              show_default=True, help="Where lake, policy and access log go; replaces an earlier demo.")  # fmt: skip
 @click.option("--minutes", default=3.0, show_default=True, help="Time budget of the crawl.")
 def demo(lake: str, folder: Path, minutes: float) -> None:
     """Crawl a web of real pages on loopback through Dagster, and report."""
@@ -261,7 +263,9 @@ def _policy_path(lake: str, given: Path | None) -> Path:
 def _policy(lake: str, given: Path | None) -> Policy:
     path = _policy_path(lake, given)
     if not path.exists():
-        raise PolicyError(f"expected a policy at {path}, found none: make one with `crawl init`, or name it with --policy")
+        raise PolicyError(
+            f"expected a policy at {path}, found none: make one with `crawl init`, or name it with --policy"
+        )
     try:
         return policies.load(path.read_text())
     except PolicyError as error:

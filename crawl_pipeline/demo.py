@@ -7,6 +7,7 @@ its own; the lake, the policy and the web's access log stay in one folder, so th
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
 
 MARK = "demo.json"
-BUCKETS = 16
+BUCKETS = 8
 START_S = 60.0
 """How long the web may take to start, in seconds."""
 
@@ -103,7 +104,7 @@ def run(folder: Path, minutes: float, console: Console) -> None:
     clear(folder)
     with serving(folder) as web:
         lake, _ = prepare(folder, web)
-        console.print(f"a web of {len(web.hosts)} hosts on loopback, a lake of {lake.buckets} buckets in {lake.root}")
+        console.print(f"a web of {len(web.hosts)} hosts on loopback, a lake of {lake.buckets} buckets: {lake.root}")
         lines = display.RoundLines(console)
         materialize(lake.root, f"{lake.root}/policy.toml", lake.buckets, minutes * 60, folder / "dagster", lines)
     display.funnel(console, standing.standing(lake))
@@ -123,20 +124,26 @@ The lake is in {lake.root}, the web's access log in {folder / "access.log"}. Try
 
 
 def open_ui(lake: str, port: int) -> int:
-    """Run Dagster's UI on the lake until it is closed; a demo's lake gets its web back, so that it can be crawled on."""
+    """Run Dagster's UI on the lake until it is closed; a demo's lake gets its web back, to be crawled on."""
     from crawl_pipeline.resources.instance import instance_at
 
-    folder = Path(lake).resolve().parent
-    home = folder / "dagster" if (folder / MARK).exists() else Path(lake).resolve() / "dagster"
+    local = "://" not in lake
+    root = str(Path(lake).resolve()) if local else lake
+    folder = Path(root).parent
+    is_demo = local and (folder / MARK).exists()
+    home = folder / "dagster" if is_demo else Path(root, "dagster") if local else Path("dagster-home").resolve()
     with instance_at(home):  # so that the folder has its settings
         pass
-    settings = {
-        "DAGSTER_HOME": str(home), "CRAWL_LAKE": str(Path(lake).resolve()), "CRAWL_BUCKETS": str(Lake.open(lake).buckets),
-    }  # fmt: skip
+    settings = {"DAGSTER_HOME": str(home), "CRAWL_LAKE": root, "CRAWL_BUCKETS": str(Lake.open(lake).buckets)}
     command = [sys.executable, "-m", "dagster", "dev", "-m", "crawl_pipeline.definitions", "--port", str(port)]
-    web = serving(folder, port_of(folder) or 0) if (folder / MARK).exists() else nullcontext()
-    with web:
-        return subprocess.call(command, env=os.environ | settings)
+    with serving(folder, port_of(folder) or 0) if is_demo else nullcontext():
+        process = subprocess.Popen(command, env=os.environ | settings)
+        signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            return process.wait()
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What a person sees: a line per round while a crawl runs, and its funnel at the end."""
 
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -17,18 +18,18 @@ class RoundLines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._fetched = 0
+        self._pages = 0
 
     def __call__(self, done: Done) -> None:
         """Print the line of a round that was just committed."""
         rows = done.rows
         outcomes = tally(rows, "outcomes")
-        self._fetched += outcomes.get("fetched", 0)
-        seconds = max(rows["fetch_s"].max() or 0, 1e-9)
+        self._pages += int(rows["page_count"].sum())
+        seconds = max(*rows["fetch_s"], 1e-9)
         mix = ", ".join(f"{count} {_coloured(name)}" for name, count in sorted(outcomes.items(), key=lambda o: -o[1]))
         self._console.print(
             f"[dim]round[/] {done.round:<5d} [dim]selected[/] {rows['selected_count'].sum():<5d}"
-            f"[dim]known[/] {rows['known_count'].sum():<6d} [dim]pages[/] {self._fetched:<6d}"
+            f"[dim]known[/] {rows['known_count'].sum():<6d} [dim]pages[/] {self._pages:<6d}"
             f"[dim]{rows['page_count'].sum() / seconds:5.1f}/s[/]  {mix or '[dim]nothing to ask[/]'}",
             highlight=False, soft_wrap=True,
         )  # fmt: skip
@@ -70,13 +71,15 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
     seconds = (rounds["last_at"] - rounds["first_at"]).total_seconds() if rounds["rounds"] else 0
     pace = f", {rounds['pages'] / seconds:.1f}/s from the first round to the last" if seconds else ""
     due = f"{frontier['due_now']:,} due, longest overdue {frontier['longest_overdue_s']:,} s"
+    last = f"{rounds['rounds']:,}, the last at {in_words(rounds['last_at'])}"
+    then = in_words(frontier["next_due_at"] or "never by itself")
     rows = {
-        "rounds": f"{rounds['rounds']:,}, the last at {rounds['last_at']:%F %T} UTC" if rounds["rounds"] else "none yet",
+        "rounds": last if rounds["rounds"] else "none yet",
         "pages": f"{rounds['pages'] or 0:,}{pace}",
         "requests": ", ".join(f"{count:,} {cause}" for cause, count in figures["causes"].items()) or "0",
         "known URLs": f"{frontier['known']:,}: "
                       + (", ".join(f"{count:,} {name}" for name, count in figures["statuses"].items()) or "none"),
-        "due": due if frontier["due_now"] else f"nothing; next {frontier['next_due_at'] or 'never by itself'}",
+        "due": due if frontier["due_now"] else f"nothing; next {then}",
         "hosts": f"{hosts['hosts']:,}, {hosts['asked']:,} asked, {hosts['backing_off']:,} backing off, "
                  f"{hosts['paused']:,} paused",
         "leases": ", ".join(f"b{row['bucket']:03d} by {row['worker']}" for row in figures["leases"]) or "all free",
@@ -84,6 +87,23 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
     for name, text in rows.items():
         table.add_row(name, "", text)
     console.print(table)
+
+
+def in_words(value: object) -> str:
+    """A fact in one line: absent parts left out, times to the second."""
+    match value:
+        case None | [] | {}:
+            return "-"
+        case dict():
+            return ", ".join(f"{key} {in_words(part)}" for key, part in value.items() if part is not None)
+        case list():
+            return "; ".join(map(in_words, value))
+        case datetime():
+            return f"{value:%F %T} UTC"
+        case float():
+            return f"{value:.6g}"
+        case _:
+            return str(value)
 
 
 def _table(title: str) -> Table:

@@ -38,7 +38,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     bucket = urls.bucket(urls.site(host), lake.buckets)
     known = _rows(lake, "frontier", bucket, pl.col("url_hash") == urls.url_hash(url))
     hosts = lake.scan("hosts", buckets=[bucket]).collect()
-    facts = {"canonical": url, "bucket": bucket, "host": _one(hosts.filter(pl.col("host") == host))}
+    facts: dict[str, Any] = {"canonical": url, "bucket": bucket, "host": _one(hosts.filter(pl.col("host") == host))}
     facts["found on"] = _sources(lake, url)
     if known.is_empty():
         return Explanation(url, _why_unknown(lake, policy, url, host, bucket, hosts), facts)

@@ -4,9 +4,10 @@ Pure: a plan and what came of the lanes in, frames out; the caller writes them a
 that core.tables declares.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,7 +27,7 @@ from crawl_pipeline.fetch.reading import FoundLinks
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
 from crawl_pipeline.planning import Plan
 
-_VISIT = {
+_VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
     "last_modified": pl.String,
@@ -58,7 +59,7 @@ def frames(
         raise ValueError(f"expected a frontier row for each of {visits.height} visits, found {visited.height}")
     fresh = plan.admitted.join(visited, on="url_hash", how="anti")
     made = {
-        "links": _links(cut, buckets, policy),
+        "links": _links(cut, buckets, dict(before.select("host", "tag").iter_rows()), policy),
         "fetches": _fetches(cut.requests, plan, buckets, policy),
         "pages": _pages(cut.visits, policy),
         "robots": _robots(cut.robots),
@@ -87,12 +88,15 @@ def _validators(request: Request | None) -> tuple[str | None, str | None]:
     return (first(request.exchange, "etag"), first(request.exchange, "last-modified")) if request else (None, None)
 
 
-def _links(cut: Cut, buckets: int, policy: Policy) -> pl.DataFrame:
-    """Links of pages and sitemaps, targets of redirects, and the sitemaps that robots.txt names."""
+def _links(cut: Cut, buckets: int, tags: Mapping[str, str | None], policy: Policy) -> pl.DataFrame:
+    """Links of pages and sitemaps, targets of redirects, and the sitemaps that robots.txt names.
+
+    tags: per host the tag of a URL that was to be asked there, and so led to its robots.txt.
+    """
     parts = [_page_links([visit for visit in cut.visits if visit.page])]
     rows = [_redirect(visit, buckets) for visit in cut.visits if visit.request and visit.request.location]
     if policy.scope.sitemaps:
-        rows += [row for answer in cut.robots for row in _named_sitemaps(answer, buckets)]
+        rows += [row for answer in cut.robots for row in _named_sitemaps(answer, buckets, tags.get(answer.host))]
     parts.append(LINKS.frame(rows))
     return pl.concat(parts)
 
@@ -136,10 +140,10 @@ def _redirect(visit: Visit, buckets: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _named_sitemaps(answer: RobotsAnswer, buckets: int) -> list[dict[str, object]]:
+def _named_sitemaps(answer: RobotsAnswer, buckets: int, tag: str | None) -> list[dict[str, object]]:
     source = f"{answer.origin}/robots.txt"
     return [
-        _link(url, "sitemap", answer.bucket, source, buckets) | {"depth": 0, "hops": 0}
+        _link(url, "sitemap", answer.bucket, source, buckets) | {"depth": 0, "hops": 0, "tag": tag}
         for url in answer.rules.sitemaps
     ]
 
@@ -187,7 +191,8 @@ def _pages(visits: Sequence[Visit], policy: Policy) -> pl.DataFrame:
 
 def _page(visit: Visit, policy: Policy) -> dict[str, object]:
     page, request = visit.page, visit.request
-    assert page is not None and request is not None
+    assert page is not None
+    assert request is not None
     kept = not (page.noindex and policy.scope.noindex)
     return {
         "bucket": visit.bucket, "month": visit.ended_at.strftime("%Y-%m"), "url": visit.target.url,
@@ -257,8 +262,9 @@ def ledger(
     return ROUNDS.frame(
         [
             {
-                "bucket": bucket, "round": plan.lease.round, "policy_id": policy.id, "seed": plan.lease.round, "started_at": timings.started_at,
-                "ended_at": timings.ended_at, "selected_count": selected.get(bucket, 0),
+                "bucket": bucket, "round": plan.lease.round, "policy_id": policy.id, "seed": plan.lease.round,
+                "started_at": timings.started_at, "ended_at": timings.ended_at,
+                "selected_count": selected.get(bucket, 0),
                 "outcomes": outcomes.get(bucket, []), "left_out": left_out.get(bucket, []),
                 "links_read_count": plan.links_read.get(bucket, 0), "admitted_count": admitted.get(bucket, 0),
                 "refused": refused.get(bucket, []), "wire_bytes": wire.get(bucket, 0),
@@ -272,7 +278,7 @@ def ledger(
     )  # fmt: skip
 
 
-def _tally(rows: "Sequence[tuple[int, str, int]]") -> dict[int, list[dict[str, object]]]:
+def _tally(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[dict[str, object]]]:
     sums: dict[int, dict[str, int]] = {}
     for bucket, name, count in rows:
         of_bucket = sums.setdefault(bucket, {})

@@ -7,6 +7,7 @@ it was admitted for, so a crash costs nothing but doing it again.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import polars as pl
 
@@ -121,7 +122,7 @@ def _seeds(orders: pl.DataFrame, buckets: int, lease: Lease) -> pl.DataFrame:
 def _new_links(lake: Lake, lease: Lease, cursors: Cursors, at: Mapping[str, int]) -> pl.DataFrame:
     """Links to the leased buckets from rounds that were committed since each of them last looked."""
     seen = pl.DataFrame(
-        [(target, source, last) for target, per_source in cursors.links_seen.items() for source, last in enumerate(per_source)],
+        [(target, source, last) for target, per in cursors.links_seen.items() for source, last in enumerate(per)],
         schema={"target_bucket": pl.Int16, "source_bucket": pl.Int16, "seen": pl.Int64}, orient="row",
     )  # fmt: skip
     since = min(map(min, cursors.links_seen.values()))
@@ -164,7 +165,8 @@ def _hosts(
     )  # fmt: skip
     hosts = HOSTS.frame(pl.concat([known, HOSTS.frame(fresh)]))
     told = hosts.with_columns(
-        seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(orders), next_allowed_at=_after_crash(hosts, lease, policy)
+        seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(orders),
+        next_allowed_at=_after_crash(hosts, lease, policy),
     )  # fmt: skip
     is_new = pl.col("host").is_in(fresh["host"].implode())
     other = [told[name].ne_missing(hosts[name]) for name in ("seeded", "paused", "next_allowed_at")]
@@ -186,7 +188,9 @@ def _after_crash(hosts: pl.DataFrame, lease: Lease, policy: Policy) -> pl.Series
     return pl.Series("next_allowed_at", times, dtype=HOSTS.schema["next_allowed_at"])
 
 
-def _later(promised: datetime | None, ended: datetime | None, row: dict[str, object], policy: Policy) -> datetime | None:
+def _later(
+    promised: datetime | None, ended: datetime | None, row: dict[str, object], policy: Policy
+) -> datetime | None:
     if ended is None:
         return promised
     gap = timedelta(seconds=politeness.gap_s(selection.pace_of(row), None, policy, str(row["host"])))
@@ -236,7 +240,8 @@ _TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modi
 
 
 def _robots_in_force(
-    lake: Lake, lease: Lease, hosts: list[dict[str, object]], now: datetime, policy: Policy, rules: dict[int, robots.Rules]
+    lake: Lake, lease: Lease, hosts: list[dict[str, object]], now: datetime, policy: Policy,
+    rules: dict[int, robots.Rules],
 ) -> dict[str, dict[str, RobotsAnswer]]:  # fmt: skip
     """The robots.txt answers that have not expired, by host and origin; bodies are read and parsed once."""
     wanted = [state for row in hosts for state in _robots_states(row) if state["expires_at"] > now]
@@ -259,9 +264,8 @@ def _robots_in_force(
     }  # fmt: skip
 
 
-def _robots_states(row: dict[str, object]) -> list[dict[str, object]]:
-    states = row["robots"]
-    return states if isinstance(states, list) else []
+def _robots_states(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return row["robots"] or []
 
 
 def _forbidden(

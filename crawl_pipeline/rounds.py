@@ -142,15 +142,15 @@ class _Shift:
             if last:
                 return lease
 
-    def _plan(
-        self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int], seconds: float
-    ) -> Plan:
+    def _plan(self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int], seconds: float) -> Plan:
         return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules, seconds)
 
     def _time_left(self, lease: Lease) -> float:
         """Seconds in which a request may start: the worker's own, and so many that none could outlast the lease."""
         lease_s = (lease.deadline_at - self.clock.now()).total_seconds()
-        return min(self.ends - trio.current_time(), lease_s - self.policy.fetch.total_s - SPARE * self.policy.round.lease_s)
+        return min(
+            self.ends - trio.current_time(), lease_s - self.policy.fetch.total_s - SPARE * self.policy.round.lease_s
+        )
 
     def _load(self, plan: Plan) -> dict[int, int]:
         """Hand the fetch list to the lanes, and keep what the fold must know of all that can be visited."""

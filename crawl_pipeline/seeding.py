@@ -1,4 +1,4 @@
-"""What people order: seeds, pauses, and the policy that is in force. Orders are rows; their bucket's owner obeys them."""
+"""What people order: seeds, pauses, and the policy in force. Orders are rows; their bucket's owner obeys them."""
 
 import getpass
 from collections.abc import Iterable
@@ -6,8 +6,8 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core import urls
 from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
 from crawl_pipeline.lake import Lake

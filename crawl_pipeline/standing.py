@@ -50,11 +50,8 @@ TALLIES = {
 def standing(lake: Lake) -> dict[str, Any]:
     """All figures and tallies, by name; times are UTC, sizes bytes, durations seconds."""
     connection = corpus.connect(lake)
-    figures: dict[str, Any] = {
-        name: corpus.read(connection, sql).row(0, named=True) for name, sql in FIGURES.items()
-    }
+    figures: dict[str, Any] = {name: corpus.read(connection, sql).row(0, named=True) for name, sql in FIGURES.items()}
     tallies = {name: dict(corpus.read(connection, sql).iter_rows()) for name, sql in TALLIES.items()}
     leases = lake.leases().filter(~pl.col("released"))
     held = leases.select("bucket", "worker", "deadline_at").to_dicts()
     return figures | tallies | {"leases": held, "buckets": lake.buckets, "lake": lake.root}
-

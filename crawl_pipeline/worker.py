@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import httpx
 import trio
 
-from crawl_pipeline import rounds
+from crawl_pipeline import rounds, seeding
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.reading import Readers
 from crawl_pipeline.fetch.resolver import Resolver, Times
@@ -48,6 +48,7 @@ def run(
             nursery.cancel_scope.cancel()
         return worked
 
+    seeding.keep_policy(lake, policy, datetime.now(UTC))
     try:
         return trio.run(main)
     except BaseExceptionGroup as group:

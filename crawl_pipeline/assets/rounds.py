@@ -52,6 +52,8 @@ def crawl_round(buckets: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
         specs=[_spec(TABLES[name], buckets) for name in WRITTEN],
         check_specs=checks.INLINE,
         partitions_def=buckets,
+        # Buckets chosen together share runs, as many as may run at once; the lease keeps them apart.
+        backfill_policy=dg.BackfillPolicy.multi_run(max(1, buckets.get_num_partitions() // 2)),
     )
     def crawl_round(
         context: dg.AssetExecutionContext, config: RoundsConfig, lake: LakeResource, policy: PolicyResource,

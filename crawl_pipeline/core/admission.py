@@ -26,9 +26,7 @@ class Admission:
     refused: pl.DataFrame
 
 
-def admit(
-    links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Policy, now: datetime
-) -> Admission:
+def admit(links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Policy, now: datetime) -> Admission:
     """Judge links.
 
     links: rows of `links` with the site of each URL (`site`); known: url_hash of those that have a frontier row;
@@ -102,7 +100,9 @@ def band(score: pl.Expr, policy: Policy) -> pl.Expr:
 def _fewer(before: pl.DataFrame, after: pl.DataFrame, reason: str) -> pl.DataFrame:
     """Tally by bucket the links that a step dropped."""
     ones = [before.select("target_bucket", one=pl.lit(1)), after.select("target_bucket", one=pl.lit(-1))]
-    dropped = pl.concat(ones).group_by(pl.col("target_bucket").alias("bucket")).agg(count=pl.col("one").sum().cast(pl.Int64))
+    dropped = (
+        pl.concat(ones).group_by(pl.col("target_bucket").alias("bucket")).agg(count=pl.col("one").sum().cast(pl.Int64))
+    )
     return dropped.filter(pl.col("count") > 0).select("bucket", pl.lit(reason).alias("name"), "count")
 
 

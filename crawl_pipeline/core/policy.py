@@ -40,7 +40,7 @@ class Agent(Section):
 
     name: str = key(..., "product token that robots.txt groups are matched with (RFC 9309 2.2.1): letters, - and _",
                     pattern=r"^[A-Za-z_-]+$")  # fmt: skip
-    contact: str = key(..., "page (http, https) or mailto: address where a site owner reaches you; sent with every request",
+    contact: str = key(..., "http(s) page or mailto: address where a site owner reaches you; sent with every request",
                        pattern=r"^(https?://[^\s/]+\S*|mailto:\S+@\S+)$")  # fmt: skip
     version: str = key("1.0", "sent after the name", pattern=r"^[A-Za-z0-9._-]+$")
 
@@ -74,7 +74,9 @@ class Politeness(Section):
     """What every host is promised: one request at a time, and a gap from its end to the next start."""
 
     delay_s: PositiveFloat = key(2.0, "s; gap after each request, whatever else is said")
-    download_factor: float = key(5.0, "times the last request's duration is waited too: slow hosts are asked less", ge=0)
+    download_factor: float = key(
+        5.0, "times the last request's duration is waited too: slow hosts are asked less", ge=0
+    )
     download_gap_cap_s: PositiveFloat = key(30.0, "s; most that download_factor may ask for")
     crawl_delay_cap_s: PositiveFloat = key(60.0, "s; a host whose Crawl-delay is longer is waited for this long")
     retry_after_cap_s: PositiveFloat = key(86_400.0, "s; most that a Retry-After may ask for")
@@ -86,8 +88,12 @@ class Politeness(Section):
 class Robots(Section):
     """How long a robots.txt answer counts."""
 
-    ttl_s: PositiveFloat = key(86_400.0, "s; age at which it is asked for again (RFC 9309 2.4: at most 24 h)", le=86_400)
-    unreachable_s: PositiveFloat = key(600.0, "s; while unreachable nothing may be asked; looked at again after this")
+    ttl_s: PositiveFloat = key(
+        86_400.0, "s; age at which it is asked for again (RFC 9309 2.4: at most 24 h)", le=86_400
+    )
+    unreachable_s: PositiveFloat = key(
+        600.0, "s; while unreachable nothing may be asked; asked again after this, doubled each time"
+    )
     hops: PositiveInt = key(5, "redirects followed for robots.txt (RFC 9309 2.3.1.2: at least 5)", ge=5)
 
 
@@ -269,7 +275,9 @@ def render(policy: Policy | None = None) -> str:
 def sections() -> dict[str, type[Section]]:
     """Every section by name; `host` stands for the sections [host."name"]."""
     kinds = {name: field.annotation for name, field in Policy.model_fields.items()}
-    return {name: HostRule if name == "host" else kind for name, kind in kinds.items() if kind is not None}
+    return {
+        name: kind if isinstance(kind, type) and issubclass(kind, Section) else HostRule for name, kind in kinds.items()
+    }
 
 
 def matches_any(url: str, patterns: Patterns) -> bool:
@@ -284,7 +292,15 @@ def _in_words(error: Any) -> str:
         known = (section or Policy).model_fields
         return f"  {where}: there is no such key; known here: {', '.join(known)}"
     found = "" if error["type"] == "missing" else f"; found {error['input']!r}"
-    return f"  {where}: {error['msg']}{found if len(found) < 200 else ''}"
+    says = _says(error["loc"])
+    return f"  {where}: {error['msg']}{found if len(found) < 200 else ''}{says}"
+
+
+def _says(place: tuple[Any, ...]) -> str:
+    """What the key at this place of the policy means, in brackets."""
+    section = sections().get(str(place[0])) if place else None
+    field = section.model_fields.get(str(place[-1])) if section else None
+    return f" ({field.description})" if field else ""
 
 
 def _render_keys(section: type[Section], values: Section | None) -> list[str]:

@@ -50,7 +50,6 @@ def due_at(last: pl.Expr, interval_s: pl.Expr) -> pl.Expr:
     return last + pl.duration(microseconds=(interval_s * 1e6).cast(pl.Int64))
 
 
-
 def _posterior() -> list[pl.Expr]:
     """Gamma update: exact when unchanged; moments matched when changed at an unknown time within the gap."""
     a, b = pl.col("gamma_a_before").fill_null(PRIOR_A), pl.col("gamma_b_before").fill_null(PRIOR_B_DAYS)

@@ -119,8 +119,4 @@ def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDAr
 
 def _within_limits(allowed: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     firsts = allowed.filter(pl.col("rank") == 1).sort("draw").head(policy.round.hosts)
-    return (
-        allowed.filter(pl.col("host").is_in(firsts["host"].implode()))
-        .sort("rank", "draw")
-        .head(policy.round.urls)
-    )
+    return allowed.filter(pl.col("host").is_in(firsts["host"].implode())).sort("rank", "draw").head(policy.round.urls)

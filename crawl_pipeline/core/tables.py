@@ -16,9 +16,7 @@ import polars as pl
 
 TIME = pl.Datetime("us", "UTC")
 TALLY = pl.List(pl.Struct({"name": pl.String, "count": pl.Int64}))
-ROBOTS_STATE = pl.List(
-    pl.Struct({"origin": pl.String, "robots_id": pl.Int64, "state": pl.String, "expires_at": TIME})
-)
+ROBOTS_STATE = pl.List(pl.Struct({"origin": pl.String, "robots_id": pl.Int64, "state": pl.String, "expires_at": TIME}))
 
 Kind = Literal["log", "state", "ledger", "control"]
 
@@ -100,8 +98,8 @@ COLUMNS = _columns(
     ("origin", pl.String, "", "scheme, host and port; the scope of one robots.txt"),
     ("source_url", pl.String, "", "canonical URL of the page that held the link; null for a seed"),
     ("source_hash", pl.Int64, "", "hash64 of source_url"),
-    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a sitemap file), listed (in one); "
-                            "in `orders` what is asked: seed, policy, pause, resume"),  # fmt: skip
+    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); in "
+                            "`orders` what is asked: seed, policy, pause, resume"),
     ("nofollow", pl.Boolean, "", "the link or its page said nofollow"),
     ("depth", pl.Int16, "links", "links between the seed and this URL; redirects do not count"),
     ("hops", pl.Int16, "redirects", "redirects in a row that led here"),

@@ -130,9 +130,7 @@ class HostLane:
 
     def _settled(self, got: Exchange, name: str, cause: str) -> Request:
         download_s = (got.ended_at - got.started_at).total_seconds()
-        self.pace, gap_s = politeness.after(
-            self.pace, name, download_s, got.retry_after_s, self._policy, self.host
-        )
+        self.pace, gap_s = politeness.after(self.pace, name, download_s, got.retry_after_s, self._policy, self.host)
         self.allowed_at = trio.current_time() + gap_s
         self._touched = True
         self._asked_count += cause != "robots"

@@ -135,14 +135,10 @@ class Readers:
             for (_, then), result in zip(batch, results, strict=True):
                 then(result)
 
-    async def _read(
-        self, bodies: list[Body], slate: Slate, run_sync: Callable[..., Awaitable[Any]]
-    ) -> list[Result]:
+    async def _read(self, bodies: list[Body], slate: Slate, run_sync: Callable[..., Awaitable[Any]]) -> list[Result]:
         with trio.move_on_after(self._seconds):
             try:
-                results: list[Result] = slate.read(
-                    await run_sync(on_slate, read_all, slate.write(bodies), self._rules)
-                )
+                results: list[Result] = slate.read(await run_sync(on_slate, read_all, slate.write(bodies), self._rules))
                 return results
             except trio_parallel.BrokenWorkerError:
                 if len(bodies) == 1:

@@ -45,19 +45,21 @@ async def ask(
         followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops)
     except NoTurn:
         return None, requests
-    answer = read_answer(origin, lane.host, lane.bucket, followed, policy)
+    answer = read_answer(origin, lane.host, lane.bucket, followed, lane.pace.failures, policy)
     lane.keep_robots(answer)
     return answer, requests
 
 
-def read_answer(origin: str, host: str, bucket: int, followed: Followed, policy: Policy) -> RobotsAnswer:
-    """What a robots.txt answer means and until when (RFC 9309 2.3.1, 2.4)."""
+def read_answer(origin: str, host: str, bucket: int, followed: Followed, failures: int, policy: Policy) -> RobotsAnswer:
+    """What a robots.txt answer means and until when (RFC 9309 2.3.1, 2.4); `failures` of the host in a row."""
     got = followed.last
     # A file over the size limit still has its first 500 KiB, which is what must be read (RFC 9309 2.5).
     failure = None if followed.failure == "too_large" and got.body else followed.failure
     state = robots.answer(got.status, failure)
     body = got.body[: robots.READ_BYTES] if state == "rules" else b""
-    lives_s = policy.robots.unreachable_s if state == "disallow_all" else policy.robots.ttl_s
+    lives_s = policy.robots.ttl_s
+    if state == "disallow_all":  # a host that stays away is asked less and less
+        lives_s = min(policy.robots.unreachable_s * 2.0 ** max(0, min(failures, 16) - 1), lives_s)
     return RobotsAnswer(
         bucket=bucket, host=host, origin=origin, state=state, http_status=got.status, reason=followed.reason,
         robots_id=urls.hash64(f"{origin} {got.ended_at.isoformat()}"), fetched_at=got.ended_at,

@@ -1,7 +1,7 @@
-"""Hand batches to a worker process and back through shared memory: bodies are large, and pipes take them in small bites.
+"""Hand batches to a worker process and back through shared memory: pipes take large bodies in small bites.
 
-One slate belongs to one batch at a time: the asker writes on it, the process reads it and writes its answer over it. What
-does not fit goes through the process's pipe as usual. Nothing here knows what is written.
+One slate belongs to one batch at a time: the asker writes on it, the process reads it and writes its answer over it.
+What does not fit goes through the process's pipe as usual. Nothing here knows what is written.
 """
 
 import pickle
@@ -37,7 +37,7 @@ class Slate:
 
     def read(self, answer: "int | Any") -> Any:
         """Give what the process answered: on the slate, or itself."""
-        return pickle.loads(self._memory.buf[:answer]) if isinstance(answer, int) else answer
+        return _read(self._memory, answer) if isinstance(answer, int) else answer
 
 
 def on_slate(function: Callable[..., Any], sent: Any, *arguments: Any) -> Any:
@@ -45,14 +45,19 @@ def on_slate(function: Callable[..., Any], sent: Any, *arguments: Any) -> Any:
     if not isinstance(sent, tuple):
         return function(sent, *arguments)
     memory, length = _memory(sent[0]), sent[1]
-    result = function(pickle.loads(memory.buf[:length]), *arguments)
+    result = function(_read(memory, length), *arguments)
     written = _write(memory, result)
     return result if written is None else written
 
 
+def _read(memory: SharedMemory, length: int) -> Any:
+    assert memory.buf is not None  # until it is closed
+    return pickle.loads(memory.buf[:length])
+
+
 def _write(memory: SharedMemory, value: object) -> int | None:
     pickled = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    if len(pickled) > memory.size:
+    if memory.buf is None or len(pickled) > memory.size:
         return None
     memory.buf[: len(pickled)] = pickled
     return len(pickled)
