@@ -15,15 +15,15 @@ LEASE_S = 120.0
 
 
 def web_of_two(tmp_path, **sections: Any) -> Crawl:
-    crawl = Crawl(tmp_path, site("a.test", pages=14, first_byte_s=0.3), site("c.test", pages=6, crawl_delay_s=3),
+    crawl = Crawl(tmp_path, site("a.test", pages=10, first_byte_s=0.3), site("c.test", pages=5, crawl_delay_s=3),
                   rules=policy(**sections))  # fmt: skip
     return crawl.seed("http://a.test/", "http://c.test/")
 
 
 def finished(crawl: Crawl) -> None:
     """Each page stood exactly once among committed rows, and every promise was kept."""
-    assert crawl.stored("a.test") == sorted(["/", *(f"/{n}" for n in range(1, 14))])
-    assert crawl.stored("c.test") == sorted(["/", *(f"/{n}" for n in range(1, 6))])
+    assert crawl.stored("a.test") == sorted(["/", *(f"/{n}" for n in range(1, 10))])
+    assert crawl.stored("c.test") == sorted(["/", *(f"/{n}" for n in range(1, 5))])
     crawl.check()
     assert all(rest >= 3 - ALMOST for rest in crawl.web.rests_s("c.test"))
 
@@ -39,7 +39,7 @@ def die(crawl: Crawl, **wanted: Any) -> None:
     assert group.value.subgroup(Died)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("rounds", [1, 3])
 def test_a_worker_that_dies_after_a_commit_loses_and_doubles_nothing(tmp_path, rounds):
     crawl = web_of_two(tmp_path)
 
@@ -50,7 +50,7 @@ def test_a_worker_that_dies_after_a_commit_loses_and_doubles_nothing(tmp_path, r
     finished(crawl)
 
 
-@pytest.mark.parametrize("at_s", [0.1, 1.4, 5.2])
+@pytest.mark.parametrize("at_s", [1.4, 5.2])
 def test_a_worker_that_is_killed_at_any_moment_loses_and_doubles_nothing(tmp_path, at_s):
     crawl = web_of_two(tmp_path)
 
@@ -245,7 +245,7 @@ def test_a_worker_whose_time_is_over_carries_its_list_to_the_next(tmp_path):
 
     assert stopped == {"its time is over"}
     assert crawl.tally()["carried"] > 0
-    assert all(count == 1 for count in map(crawl.web.count, (f"http://a.test/{n}" for n in range(1, 14))))
+    assert all(count == 1 for count in map(crawl.web.count, (f"http://a.test/{n}" for n in range(1, 10))))
     finished(crawl)
     crawl.check_requests()
 
