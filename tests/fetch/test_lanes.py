@@ -316,7 +316,9 @@ def test_a_crawl_delay_that_comes_late_counts_from_the_last_request_whoever_made
 
 
 def test_two_hosts_whose_robots_lead_to_each_other_come_to_an_end():
-    web = FakeWeb(moved("http://b.test/robots.txt"), Host("b.test", robots(tree(3), redirect("http://a.test/robots.txt"))))
+    web = FakeWeb(
+        moved("http://b.test/robots.txt"), Host("b.test", robots(tree(3), redirect("http://a.test/robots.txt")))
+    )
 
     cut = ask_all(web, queue("a.test", "/1"), queue("b.test", "/1"), seconds=3_600)
 
