@@ -257,7 +257,8 @@ def test_two_workers_with_disjoint_buckets_exchange_links_until_the_whole_web_is
     pages = {"b.test": {}, "e.test": {}}
     for n, (host, other) in enumerate([("b.test", "e.test"), ("e.test", "b.test")] * 3):
         pages[host][f"/{n}"] = html(f"Page {n}", [f"http://{other}/{n + 1}"] if n < 5 else [])
-    crawl = Crawl(tmp_path, *(site(name, content) for name, content in pages.items()), buckets=4).seed("http://b.test/0")
+    hosts = [site(name, content) for name, content in pages.items()]
+    crawl = Crawl(tmp_path, *hosts, buckets=4, rules=policy(scope={"follow": "everywhere"})).seed("http://b.test/0")
 
     async def both() -> None:
         async with trio.open_nursery() as nursery:
