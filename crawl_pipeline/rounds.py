@@ -29,8 +29,8 @@ from crawl_pipeline.planning import Cursors, Plan
 
 FOLDED = ("frontier", "hosts", "change_frequency")
 TIDIED = ("rounds", "fetches", "links", "robots", "pages")
-TIDY_EVERY = 30
-"""Rounds between two looks for small files in the logs."""
+FOLD_EVERY, TIDY_EVERY = 5, 30
+"""Rounds between two looks for long tails of state, and for small files in the logs."""
 SPARE = 0.1
 """Share of a lease that is kept for the last commit: no request may last into it."""
 
@@ -201,9 +201,10 @@ class _Shift:
 
     def _keep_small(self, lease: Lease) -> None:
         """Fold tails that have grown long, and now and then join the small files of the logs."""
-        for table in FOLDED:
+        count = len(self.worked.rounds)
+        for table in FOLDED if count % FOLD_EVERY == 0 else ():
             self.lake.fold(lease, table)
-        if len(self.worked.rounds) % TIDY_EVERY == 0:
+        if count % TIDY_EVERY == 0:
             for table in TIDIED:
                 self.lake.tidy(table, buckets=lease.buckets)
 

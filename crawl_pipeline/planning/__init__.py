@@ -1,0 +1,70 @@
+"""What a round starts from: catch up with the logs, then choose the fetch list.
+
+Reads the lake and asks core to decide; writes nothing. What it admits becomes rows only with the commit of the round
+it was admitted for, so a crash costs nothing but doing it again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from crawl_pipeline.core import selection
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch.visits import HostQueue
+from crawl_pipeline.lake import Lake, Lease
+from crawl_pipeline.planning import listing
+from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
+from crawl_pipeline.planning.catching_up import catch_up
+from crawl_pipeline.planning.listing import Rules
+from crawl_pipeline.planning.sight import Cursors as Cursors
+from crawl_pipeline.planning.sight import Sight
+from crawl_pipeline.planning.sight import read_cursors as read_cursors
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All a round starts from. Frames hold rows of the tables they are named for."""
+
+    lease: Lease
+    now: datetime
+    cursors: Cursors
+    admitted: pl.DataFrame
+    refused: pl.DataFrame
+    links_read: Mapping[int, int]
+    hosts: pl.DataFrame
+    new_hosts: pl.DataFrame
+    due: pl.DataFrame
+    fetch_list: pl.DataFrame
+    left_out: pl.DataFrame
+    visited_before: pl.DataFrame
+    queues: Sequence[HostQueue]
+    next_due_at: Mapping[int, datetime]
+    promised: Mapping[str, datetime]
+    next_at: datetime | None
+    """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
+
+
+def plan(
+    lake: Lake, lease: Lease, cursors: Cursors, policy: Policy, now: datetime, in_hand: Sequence[int], rules: Rules,
+    seconds: float | None = None,
+) -> Plan:  # fmt: skip
+    """Catch up and select.
+
+    `in_hand`: URL hashes that are being asked; `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to
+    ask in, if that is less than a round.
+    """
+    sight = Sight(lake, lease, lake.versions(), now)
+    state = catch_up(sight, cursors, policy)
+    due = listing.due(sight, state.admitted, in_hand)
+    listed = listing.make_list(sight, due, state.hosts, policy, rules, seconds)
+    next_due_at = listing.next_due(sight, listed.fetch_list)
+    waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")
+    return Plan(
+        lease=lease, now=now, cursors=state.cursors, admitted=state.admitted, refused=state.refused,
+        links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts, due=due,
+        fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
+        queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
+        next_at=min([*next_due_at.values(), *selection.turns(due, state.hosts, policy, now)], default=None),
+    )  # fmt: skip

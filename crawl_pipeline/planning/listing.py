@@ -1,0 +1,137 @@
+"""Make the fetch list: what is due, what robots.txt settles without a request, what each host is asked for.
+
+Reads state and robots.txt answers, asks core.selection and core.robots; writes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from crawl_pipeline.core import robots, selection, urls
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
+from crawl_pipeline.fetch.visits import HostQueue, RobotsAnswer, Target
+from crawl_pipeline.planning.sight import Sight
+
+Rules = dict[int, robots.Rules]
+"""Parsed robots.txt answers by robots_id, kept warm between rounds."""
+
+_TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modified"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A fetch list: rows of `frontier`, the same as host queues, who was left out, and what is known of old visits."""
+
+    fetch_list: pl.DataFrame
+    left_out: pl.DataFrame
+    visited_before: pl.DataFrame
+    queues: Sequence[HostQueue]
+
+
+def due(sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int]) -> pl.DataFrame:
+    """Rows of `frontier` that may be asked for now: stored ones and those just admitted, none that is in hand."""
+    stored = sight.rows("frontier", pl.col("due_at") <= sight.now).collect()
+    rows = pl.concat([stored.select(list(FRONTIER.schema)), admitted])
+    return rows.filter(~pl.col("url_hash").is_in(list(in_hand)))
+
+
+def make_list(
+    sight: Sight, due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules, seconds: float | None
+) -> Listed:
+    """Select; URLs that a known robots.txt forbids go on the list beside the quota, for they cost no request."""
+    seed = sight.lease.round
+    selected = selection.select(due, hosts, policy, sight.now, seed, seconds)
+    forbidden = _forbidden(sight, due, selected.fetch_list, hosts, policy, rules)
+    if forbidden.height:
+        allowed = due.join(forbidden, on="url_hash", how="anti")
+        selected = selection.select(allowed, hosts, policy, sight.now, seed, seconds)
+    fetch_list = pl.concat([forbidden, selected.fetch_list])
+    before = _visited_before(sight, fetch_list)
+    queues = _queues(sight, fetch_list, hosts, before, policy, rules)
+    return Listed(fetch_list, selected.left_out, before, queues)
+
+
+def next_due(sight: Sight, fetch_list: pl.DataFrame) -> dict[int, datetime]:
+    """When the next URL falls due in the buckets that have nothing to be asked for now."""
+    empty = sorted(set(sight.lease.buckets) - set(fetch_list["bucket"]))
+    if not empty:
+        return {}
+    later = sight.rows("frontier", pl.col("due_at") > sight.now).filter(pl.col("bucket").is_in(empty))
+    return dict(later.group_by("bucket").agg(pl.col("due_at").min()).collect().iter_rows())
+
+
+def _forbidden(
+    sight: Sight, due: pl.DataFrame, fetch_list: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules
+) -> pl.DataFrame:
+    """Due URLs of listed hosts that a known robots.txt forbids; at most as many as a round holds are looked at."""
+    listed = hosts.join(fetch_list, on="host", how="semi")
+    answers = _robots_in_force(sight, list(listed.iter_rows(named=True)), policy, rules)
+    strict = [host for host, of in answers.items() if any(answer.rules.rules for answer in of.values())]
+    judged = due.filter(pl.col("host").is_in(strict)).head(policy.round.urls)
+    return judged.filter(
+        pl.Series([_is_forbidden(answers[host], url) for host, url in judged.select("host", "url").iter_rows()],
+                  dtype=pl.Boolean)
+    )  # fmt: skip
+
+
+def _is_forbidden(answers: Mapping[str, RobotsAnswer], url: str) -> bool:
+    answer = answers.get(urls.origin(url))
+    return answer is not None and answer.state == "rules" and not answer.rules.allowed(url)
+
+
+def _visited_before(sight: Sight, fetch_list: pl.DataFrame) -> pl.DataFrame:
+    """Rows of `change_frequency` for the pages on the list that are visited again: evidence and validators."""
+    again = fetch_list.filter(pl.col("outcome").is_not_null())
+    if again.is_empty():
+        return CHANGE_FREQUENCY.empty()
+    among = pl.col("url_hash").is_in(again["url_hash"].implode())
+    return sight.rows("change_frequency", among).collect()
+
+
+def _queues(
+    sight: Sight, fetch_list: pl.DataFrame, hosts: pl.DataFrame, visited_before: pl.DataFrame, policy: Policy,
+    rules: Rules,
+) -> list[HostQueue]:  # fmt: skip
+    listed = fetch_list.join(visited_before.select("url_hash", "etag", "last_modified"), on="url_hash", how="left")
+    rows = {row["host"]: row for row in hosts.join(listed, on="host", how="semi").iter_rows(named=True)}
+    answers = _robots_in_force(sight, list(rows.values()), policy, rules)
+    return [
+        HostQueue(
+            host, rows[host]["bucket"], selection.pace_of(rows[host]), rows[host]["next_allowed_at"],
+            answers.get(host, {}), tuple(Target(*target) for target in targets.select(_TARGET).iter_rows()),
+            selection.left_today(rows[host], policy, sight.now),
+        )
+        for (host,), targets in listed.group_by("host", maintain_order=True)
+    ]  # fmt: skip
+
+
+def _robots_in_force(
+    sight: Sight, hosts: list[dict[str, Any]], policy: Policy, rules: Rules
+) -> dict[str, dict[str, RobotsAnswer]]:
+    """The robots.txt answers that have not expired, by host and origin; bodies are read and parsed once."""
+    wanted = [state for row in hosts for state in _robots_states(row) if state["expires_at"] > sight.now]
+    unread = [state["robots_id"] for state in wanted if state["robots_id"] not in rules]
+    if unread:
+        among = pl.col("robots_id").is_in(unread)
+        for row in sight.rows("robots", among).collect().iter_rows(named=True):
+            url = robots.robots_url(row["origin"])
+            rules[row["robots_id"]] = robots.read(row["body"] or b"", policy.agent.name, url=url)
+    return {
+        row["host"]: {
+            state["origin"]: RobotsAnswer(
+                bucket=row["bucket"], host=row["host"], origin=state["origin"],
+                robots_id=state["robots_id"], fetched_at=sight.now, expires_at=state["expires_at"],
+                state=state["state"], rules=rules[state["robots_id"]],
+            )
+            for state in _robots_states(row) if state["expires_at"] > sight.now and state["robots_id"] in rules
+        }
+        for row in hosts
+    }  # fmt: skip
+
+
+def _robots_states(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return row["robots"] or []

@@ -1,0 +1,44 @@
+"""What a plan sees of the lake: one set of table versions, the leased buckets, how far the logs were read before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+from crawl_pipeline.lake import Lake, Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Cursors:
+    """How far the logs have been read, per leased bucket."""
+
+    links_seen: Mapping[int, list[int]]
+    orders_seen: Mapping[int, int]
+    known_count: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The lake as one plan sees it: every scan reads the versions that were current when it began."""
+
+    lake: Lake
+    lease: Lease
+    at: Mapping[str, int]
+    now: datetime
+
+    def rows(self, table: str, where: pl.Expr | None = None) -> pl.LazyFrame:
+        """Rows of a table for the leased buckets."""
+        return self.lake.scan(table, buckets=self.lease.buckets, where=where, at=self.at)
+
+
+def read_cursors(lake: Lake, lease: Lease) -> Cursors:
+    """Where each leased bucket stands, from its last committed round."""
+    last = lake.scan("rounds", buckets=lease.buckets).sort("round").group_by("bucket").last().collect()
+    rows = {row["bucket"]: row for row in last.iter_rows(named=True)}
+    nowhere = [0] * lake.buckets
+    return Cursors(
+        {b: list(rows[b]["links_seen"]) if b in rows else list(nowhere) for b in lease.buckets},
+        {b: rows[b]["orders_seen"] if b in rows else -1 for b in lease.buckets},
+        {b: rows[b]["known_count"] if b in rows else 0 for b in lease.buckets},
+    )
