@@ -14,10 +14,12 @@ from datetime import datetime
 import httpx
 import trio
 
-from crawl_pipeline.core import outcome, politeness, redirects
+from crawl_pipeline.core import outcome, politeness, redirects, robots
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, ListLog, Wanted, exchange
 from crawl_pipeline.fetch.visits import HostQueue, HostState, Request, RobotsAnswer, Target
+
+VALIDATORS = ("If-None-Match", "If-Modified-Since")
 
 
 class NoTurn(Exception):
@@ -67,12 +69,15 @@ class HostLane:
             try:
                 await exchange(
                     self._transport, url, cause=cause, headers={"User-Agent": self._policy.agent.header} | headers,
-                    limits=limits(self._policy), clock=self._clock, wanted=wanted, log=log,
+                    limits=limits(self._policy, cause), clock=self._clock, wanted=wanted, log=log,
                 )  # fmt: skip
             except trio.Cancelled:
                 self._cut_off(self._settled(log.rows[-1], "carried", cause))
                 raise
-            return self._settled(log.rows[-1], outcome_of(log.rows[-1], wanted), cause)
+            name = outcome_of(log.rows[-1], wanted)
+            if name == "not_modified" and headers.keys().isdisjoint(VALIDATORS):
+                name = "client_error"  # it was not asked whether it had changed
+            return self._settled(log.rows[-1], name, cause)
 
     async def turn_comes(self) -> bool:
         """Sleep until the host may be asked; False, at once if it is known already, when the work ends first."""
@@ -141,12 +146,13 @@ class HostLane:
         return self._last
 
 
-def limits(policy: Policy) -> Limits:
-    """The limits of one request."""
+def limits(policy: Policy, cause: str) -> Limits:
+    """The limits of one request; of robots.txt the first 500 KiB are read, however long it is (RFC 9309 2.5)."""
     fetch = policy.fetch
     return Limits(
         total_s=fetch.total_s, connect_s=fetch.connect_s, read_s=fetch.read_s, header_bytes=fetch.header_kb * 1024,
-        wire_bytes=int(fetch.wire_mb * 1e6), body_bytes=int(fetch.body_mb * 1e6),
+        wire_bytes=robots.READ_BYTES if cause == "robots" else int(fetch.wire_mb * 1e6),
+        body_bytes=int(fetch.body_mb * 1e6), cut=cause == "robots",
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.fetch import robots_desk
 from crawl_pipeline.fetch.exchange import Clock
-from crawl_pipeline.fetch.lane import HostLane, NoTurn
+from crawl_pipeline.fetch.lane import VALIDATORS, HostLane, NoTurn
 from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result
 from crawl_pipeline.fetch.visits import Cut, HostQueue, Request, RobotsAnswer, Target, Visit, first
 from crawl_pipeline.fetch.wire import Headers
@@ -241,7 +241,7 @@ class Lanes:
             self._requests.append(request)
 
     def _validators(self, target: Target) -> dict[str, str]:
-        fields = {"If-None-Match": target.etag, "If-Modified-Since": target.last_modified}
+        fields = dict(zip(VALIDATORS, (target.etag, target.last_modified), strict=True))
         return {name: value for name, value in fields.items() if value and self._policy.fetch.conditional}
 
     def _is_page(self, status: int, headers: Headers) -> bool:

@@ -53,9 +53,7 @@ async def ask(
 def read_answer(origin: str, host: str, bucket: int, followed: Followed, failures: int, policy: Policy) -> RobotsAnswer:
     """What a robots.txt answer means and until when (RFC 9309 2.3.1, 2.4); `failures` of the host in a row."""
     got = followed.last
-    # A file over the size limit still has its first 500 KiB, which is what must be read (RFC 9309 2.5).
-    failure = None if followed.failure == "too_large" and got.body else followed.failure
-    state = robots.answer(got.status, failure)
+    state = robots.answer(got.status, followed.failure)
     body = got.body[: robots.READ_BYTES] if state == "rules" else b""
     lives_s = policy.robots.ttl_s
     if state == "disallow_all":  # a host that stays away is asked less and less

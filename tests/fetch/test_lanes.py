@@ -156,6 +156,16 @@ def test_what_robots_forbid_is_not_asked_and_names_its_line():
     assert refused.request is None
 
 
+def test_of_a_robots_txt_without_end_the_first_500_kib_count():
+    endless = "User-agent: *\nDisallow: /2\n" + "# filler\n" * 1_000_000 + "Disallow: /\n"
+    web = FakeWeb(site("a.test", pages=5, robots_txt=endless))
+
+    cut = ask_all(web, queue("a.test", "/1", "/2"))
+
+    assert outcomes(cut) == {"/1": "fetched", "/2": "disallowed"}
+    assert cut.robots[0].state == "rules"
+
+
 def test_robots_known_already_are_not_asked_again():
     web = FakeWeb(site("a.test"))
 
@@ -429,6 +439,12 @@ def test_validators_are_sent_and_a_304_is_not_modified():
 
     assert outcomes(again) == {"/1": "not_modified"}
     assert outcomes(never) == {"/1": "fetched"}
+
+
+def test_a_304_that_nobody_asked_for_is_no_page():
+    web = FakeWeb(site("a.test", {"/1": plain("", 304)}))
+
+    assert outcomes(ask_all(web, queue("a.test", "/1"))) == {"/1": "client_error"}
 
 
 # The end.
