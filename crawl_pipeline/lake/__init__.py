@@ -18,12 +18,23 @@ of rounds that are not there. So a crash at any point leaves nothing to undo, an
 committed row of a key wins. When a bucket's tail has grown, a fold merges it into the base. Base rows have been
 committed before they were folded, so readers need not ask `rounds` about them.
 
-`writing` checks and replaces the rows of a round; `tidying` merges small files of logs. `delta`,
-beneath them all, opens tables, checks their schemas and repeats a commit that collided.
+`writing` checks and replaces the rows of a round; `tidying` merges small files of logs; `sweeping` deletes rows of
+rounds that never came to be. `delta`, beneath them all, opens tables, checks their schemas and repeats a commit that
+collided.
 """
 
-from crawl_pipeline.lake.delta import LakeBusy, LakeMismatch, LakeMissing
-from crawl_pipeline.lake.lake import Lake, LakeExists
+from crawl_pipeline.lake.delta import (
+    WEEK,
+    LakeBusy,
+    LakeMismatch,
+    LakeMissing,
+    RetentionTooShort,
+    check_retention,
+)
+from crawl_pipeline.lake.lake import Lake, LakeExists, Size
 from crawl_pipeline.lake.leases import Lease, LeaseHeld, LeaseLost
 
-__all__ = ["Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "Lease", "LeaseHeld", "LeaseLost"]
+__all__ = [
+    "WEEK", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "Lease", "LeaseHeld", "LeaseLost",
+    "RetentionTooShort", "Size", "check_retention",
+]  # fmt: skip

@@ -45,6 +45,8 @@ PROPERTIES = {
     "delta.enableExpiredLogCleanup": "false",  # never from a writer: delta-rs #3692
 }
 AFTER_COMMIT = PostCommitHookProperties(cleanup_expired_logs=False)
+WEEK = 168
+"""Hours that a file outlives its last use, at least."""
 
 
 class LakeMissing(Exception):
@@ -57,6 +59,19 @@ class LakeMismatch(Exception):
 
 class LakeBusy(Exception):
     """A commit failed in every attempt: too many writers, or the store does not answer."""
+
+
+class RetentionTooShort(ValueError):
+    """Files were to be deleted that a reader or a writer may still need."""
+
+
+def check_retention(hours: int) -> None:
+    """Refuse a vacuum that would not leave a week: a file is written long before its commit, and read long after."""
+    if hours < WEEK:
+        raise RetentionTooShort(
+            f"expected a vacuum to keep at least {WEEK} hours (a week), found {hours}: workers and readers under way "
+            "may still need younger files; give a larger number"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +199,13 @@ class DeltaTable:
         `decide` runs again after a collision, and after an error that leaves open whether the commit stands. So it
         must see for itself whether its work is already done.
         """
+        return self._repeated(lambda: self._attempt(decide))
+
+    def _repeated(self, attempt_once: Callable[[], Found]) -> Found:
         for attempt in range(self._backoff.attempts):
             try:
                 with self._lock:
-                    return self._attempt(decide)
+                    return attempt_once()
             except (CommitFailedError, DeltaError, OSError) as error:
                 if not isinstance(error, CommitFailedError | OSError) and type(error) is not DeltaError:
                     raise  # a schema or protocol fault is ours; waiting does not mend it
@@ -231,9 +249,28 @@ class DeltaTable:
         """Write a checkpoint of the newest version."""
         self.read(lambda opened: opened.create_checkpoint())
 
+    def trim_log(self) -> None:
+        """Write a checkpoint, then delete log files that no version of the last 30 days needs.
+
+        deltalake 1.6.6 keeps the last checkpoint before those days and all that follows: every younger version opened.
+        """
+        self.checkpoint()
+        self.read(lambda opened: opened.cleanup_metadata())
+
     def vacuum(self, hours: int) -> int:
-        """Delete files that no version of the last `hours` uses; return how many."""
-        return len(self.read(lambda opened: opened.vacuum(retention_hours=hours, dry_run=False)))
+        """Delete files that no version of the last `hours` uses, and strays of that age; return how many.
+
+        A full vacuum, which lists the folder: the other kind goes by the log's tombstones, and a checkpoint drops
+        those when they are a week old, with their files still there (delta-rs #3644).
+        """
+        check_retention(hours)
+        return self._repeated(lambda: self._vacuum(hours))
+
+    def _vacuum(self, hours: int) -> int:
+        opened = self._fresh()
+        opened.create_checkpoint()  # else files that an earlier vacuum deleted are counted again
+        gone = opened.vacuum(hours, dry_run=False, full=True, post_commithook_properties=AFTER_COMMIT)
+        return len(gone)
 
     def _fresh(self) -> deltalake.DeltaTable:
         with self._lock:

@@ -7,6 +7,7 @@ that was forked must open the lake again.
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 
 import deltalake
@@ -14,8 +15,8 @@ import polars as pl
 import pyarrow.dataset as ds
 
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
-from crawl_pipeline.lake import folding, leases, tidying, visible, writing
-from crawl_pipeline.lake.delta import Backoff, DeltaTable, LakeMismatch, LakeMissing
+from crawl_pipeline.lake import folding, leases, sweeping, tidying, visible, writing
+from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.leases import Lease
 from crawl_pipeline.lake.visible import Wanted
 
@@ -27,6 +28,15 @@ UNSAFE = {"aws_s3_locking_provider": ("dynamodb",), "aws_s3_allow_unsafe_rename"
 
 class LakeExists(Exception):
     """There is a lake at the root already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What is live in a table, rows that no reader sees among them."""
+
+    files: int
+    bytes: int
+    rows: int
 
 
 class Lake:
@@ -169,8 +179,24 @@ class Lake:
             )
         return tidying.tidy(opened, buckets, files, size)
 
-    def vacuum(self, table: str | Table, hours: int = 168) -> int:
-        """Delete files that no version of the last `hours` uses; maintenance only, never while in a hurry."""
+    def sweep(self, lease: Lease, table: str | Table) -> int:
+        """Delete rows of the leased buckets whose rounds were never committed, and cannot be; give how many."""
+        return sweeping.sweep(self._tables["rounds"], self._tables[_name(table)], lease)
+
+    def size(self, table: str | Table) -> Size:
+        """What is live in a table."""
+        live = self._tables[_name(table)].live()
+        return Size(live.height, int(live["size"].sum()), int(live["rows"].sum()))
+
+    def trim_log(self, table: str | Table) -> None:
+        """Write a checkpoint, then delete log files that no version of the last 30 days needs; maintenance only."""
+        self._tables[_name(table)].trim_log()
+
+    def vacuum(self, table: str | Table, hours: int = WEEK) -> int:
+        """Delete files that no version of the last `hours` uses; give how many. Maintenance only, never in a hurry.
+
+        Raise RetentionTooShort if that is less than a week.
+        """
         return self._tables[_name(table)].vacuum(hours)
 
 
