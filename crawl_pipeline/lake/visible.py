@@ -63,12 +63,13 @@ def committed(rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | N
 def overlay(base: pl.LazyFrame, tail: pl.LazyFrame, key: Sequence[str], where: pl.Expr | None = None) -> pl.LazyFrame:
     """Lay the newest tail row of each key over the base.
 
-    A superseded base row stays hidden even if the row that superseded it does not satisfy `where`: base rows are
-    dropped by all keys of the tail, and only then does `where` choose.
+    A superseded row stays hidden even if the row that superseded it does not satisfy `where`: the newest round of
+    each key is found among all rows of the tail, from key and round alone, and only then does `where` choose.
     """
-    newest = tail.sort("round", descending=True).unique(subset=list(key), keep="first")
-    kept = (base if where is None else base.filter(where)).join(newest.select(key), on=list(key), how="anti")
-    return pl.concat([kept, newest if where is None else newest.filter(where)])
+    newest = tail.group_by(key).agg(pl.col("round").max())
+    kept = (base if where is None else base.filter(where)).join(newest, on=list(key), how="anti")
+    fresh = (tail if where is None else tail.filter(where)).join(newest, on=[*key, "round"], how="semi")
+    return pl.concat([kept, fresh])
 
 
 def of_rounds(rows: pl.LazyFrame, bucket: str, rounds: pl.DataFrame) -> pl.LazyFrame:
