@@ -20,11 +20,21 @@ from crawl_pipeline import __version__, corpus, seeding
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.demo import DemoError
-from crawl_pipeline.lake import Lake, LakeBusy, LakeExists, LakeMismatch, LakeMissing, LeaseHeld, LeaseLost
+from crawl_pipeline.lake import (
+    WEEK,
+    Lake,
+    LakeBusy,
+    LakeExists,
+    LakeMismatch,
+    LakeMissing,
+    LeaseHeld,
+    LeaseLost,
+    RetentionTooShort,
+)
 
 OURS = (
     PolicyError, DemoError, seeding.SeedError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
-    corpus.QueryError, corpus.ReportError,
+    RetentionTooShort, corpus.QueryError, corpus.ReportError,
 )  # fmt: skip
 
 out = Console(highlight=False, soft_wrap=True)
@@ -192,6 +202,18 @@ def reports(lake: str, *, as_json: bool) -> None:
             mark = "[green]holds[/]" if result.holds else f"[red]{result.offending.height} offend[/]"
             out.print(f"{mark}  {result.sentence}")
     sys.exit(0 if all(result.holds for result in results) else 1)
+
+
+@command()
+@click.option("--vacuum-hours", default=WEEK, show_default=True,
+              help="Delete files that no version of so many hours uses; a week at least.")  # fmt: skip
+@as_json
+def maintain(lake: str, vacuum_hours: int, *, as_json: bool) -> None:
+    """Keep the lake small: fold, join small files, sweep, delete old files. Passes over buckets that are held."""
+    from crawl_pipeline import display, maintenance
+
+    done = maintenance.maintain(Lake.open(lake), hours=vacuum_hours)
+    _print_json(done.figures()) if as_json else display.maintained(out, done)
 
 
 @command()

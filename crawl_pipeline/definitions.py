@@ -8,7 +8,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from crawl_pipeline.assets import checks, partitions, reports, rounds
+from crawl_pipeline.assets import checks, partitions, reports, rounds, upkeep
 from crawl_pipeline.resources.instance import instance_at
 from crawl_pipeline.resources.lake import LakeResource, buckets_from_environment, lake_from_environment
 from crawl_pipeline.resources.policy import PolicyResource, policy_from_environment
@@ -37,12 +37,20 @@ def definitions(
         dg.AssetSelection.groups(reports.GROUP) | dg.AssetSelection.checks_for_assets(*rounds.WRITTEN) - inline,
         description="Run the SQL reports, and the SQL tests over the whole lake.", tags={"crawl/job": "reports"},
     )  # fmt: skip
+    maintenance_job = dg.define_asset_job(
+        "maintenance_job", dg.AssetSelection.assets(upkeep.NAME),
+        description="Keep the lake small, and delete old run records.", tags={"crawl/job": "maintenance"},
+    )  # fmt: skip
+    every_night = dg.ScheduleDefinition(
+        name="every_night", job=maintenance_job, cron_schedule="20 3 * * *", execution_timezone="UTC",
+        description="Maintenance once a day.",
+    )  # fmt: skip
     return dg.Definitions(
-        assets=[rounds.orders(), rounds.crawl_round(buckets), *reports.reports(count)],
+        assets=[rounds.orders(), rounds.crawl_round(buckets), *reports.reports(count), upkeep.maintenance(count)],
         asset_checks=[reports.promises(count)],
-        jobs=[round_job, reports_job],
+        jobs=[round_job, reports_job, maintenance_job],
         sensors=[work.work_sensor(round_job, count)],
-        schedules=[work.work_schedule(round_job, count)],
+        schedules=[work.work_schedule(round_job, count), every_night],
         resources={"lake": lake, "policy": policy, "runs": runs, "tell": tell},
         # Here and not on the jobs: backfills of assets ignore a job's executor.
         executor=dg.in_process_executor,

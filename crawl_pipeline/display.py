@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.rounds import Done
 
 WELL = {"fetched", "not_modified", "redirected"}
@@ -87,6 +88,29 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
     for name, text in rows.items():
         table.add_row(name, "", text)
     console.print(table)
+
+
+def maintained(console: Console, done: Maintained) -> None:
+    """Print each table before and after, and what was passed over."""
+    table = Table(box=None, padding=(0, 2), title_style="bold", title_justify="left",
+                  title=f"{len(done.buckets)} buckets" + (", nothing to do" if done.idle else ""))  # fmt: skip
+    for name in ("", "live files", "live bytes", "rows swept", "buckets folded", "old files deleted"):
+        table.add_column(name, justify="right" if name else "left")
+    for kept in done.tables:
+        table.add_row(
+            kept.table, _change(kept.before.files, kept.after.files), _change(kept.before.bytes, kept.after.bytes),
+            f"{kept.swept:,}", f"{kept.folded:,}", f"{kept.deleted:,}",
+        )  # fmt: skip
+    console.print(table)
+    for bucket in done.passed_over:
+        console.print(
+            f"passed over b{bucket.bucket:03d}: {bucket.worker} has it until {in_words(bucket.deadline_at)}, "
+            "or until a worker takes it over"
+        )
+
+
+def _change(before: int, after: int) -> str:
+    return f"{before:,}" if before == after else f"{before:,} → {after:,}"
 
 
 def in_words(value: object) -> str:

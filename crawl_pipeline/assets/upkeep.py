@@ -1,0 +1,62 @@
+"""`maintenance`: what `crawl maintain` does, as an asset whose figures are drawn over time; and old run records.
+
+Decides nothing; what is done to the lake is in maintenance.py.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import polars as pl
+
+from crawl_pipeline.assets import checks, run_records
+from crawl_pipeline.assets.rounds import OWNERS, WRITTEN
+from crawl_pipeline.resources.lake import LakeResource
+
+if TYPE_CHECKING:
+    from crawl_pipeline.maintenance import Maintained
+
+NAME = "maintenance"
+
+
+class UpkeepConfig(dg.Config):
+    """What a maintenance keeps."""
+
+    vacuum_hours: int = 168
+    run_days: int = 90
+
+
+def maintenance(buckets: int) -> dg.AssetsDefinition:
+    """The asset for a lake of so many buckets."""
+
+    @dg.asset(name=NAME, deps=[*WRITTEN, "orders"], group_name="upkeep", owners=OWNERS, kinds={"deltalake"})
+    def maintenance(
+        context: dg.AssetExecutionContext, config: UpkeepConfig, lake: LakeResource
+    ) -> dg.MaterializeResult[None]:
+        """Fold, join small files, sweep, delete files and logs that are no longer used, and old run records."""
+        from crawl_pipeline import maintenance as upkeep  # noqa: PLC0415 (keeps the code server small)
+
+        done = upkeep.maintain(lake.open(buckets), hours=config.vacuum_hours, tell=context.log.info)
+        since = datetime.now(UTC) - timedelta(days=config.run_days)
+        pruned = run_records.prune(context.instance, since)
+        return dg.MaterializeResult(metadata={"run_records_pruned": pruned, **_metadata(done)})
+
+    return maintenance
+
+
+def _metadata(done: "Maintained") -> dict[str, int | dg.MarkdownMetadataValue]:
+    rows = [
+        {"table": kept.table, "files before": kept.before.files, "files after": kept.after.files,
+         "bytes before": kept.before.bytes, "bytes after": kept.after.bytes, "rows swept": kept.swept,
+         "buckets folded": kept.folded, "small files joined": kept.tidied, "old files deleted": kept.deleted}
+        for kept in done.tables
+    ]  # fmt: skip
+    passed_over = pl.DataFrame([{"bucket": p.bucket, "worker": p.worker, "until": str(p.deadline_at)}
+                                for p in done.passed_over])  # fmt: skip
+    return {
+        **done.figures()["total"],
+        "buckets": len(done.buckets),
+        "buckets_passed_over": len(done.passed_over),
+        "tables": dg.MetadataValue.md(checks.markdown(pl.DataFrame(rows), most=len(rows))),
+        "passed over": dg.MetadataValue.md(checks.markdown(passed_over, most=passed_over.height)),
+    }

@@ -1,0 +1,171 @@
+"""Maintenance: keep a lake small. Fold state, join small files, sweep rows that never came to be, delete old files.
+
+Decides the order and what is left alone; how each is done safely is the lake's. Never asks a host, never waits for a
+bucket: those that are held, or were left behind by a worker that vanished, are passed over and named. (Who takes over
+after a worker must let hosts rest from the end of that worker's lease, and only another worker remembers that.)
+
+Invariant: every visible row is the same before and after, and between any two steps. Each step is one commit, so that
+a maintenance that is killed leaves a lease which runs out and nothing else; the next one may take that over.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+
+from crawl_pipeline.core.tables import TABLES, Table
+from crawl_pipeline.lake import WEEK, Lake, Lease, LeaseHeld, LeaseLost, Size, check_retention
+
+LEASE_S = 300.0
+"""Renewed before each table, so that this is the time for one table."""
+SMALL_FILES = 8
+"""Small files of a log's partition that are left alone: they cost a reader less than rewriting them every day."""
+HOLDER = "maintenance-"
+"""How the name of a maintenance begins in `leases`."""
+
+Tell = Callable[[str], None]
+Clock = Callable[[], datetime]
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """A bucket that was left alone, whose it is, and until when."""
+
+    bucket: int
+    worker: str
+    deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was done to one table."""
+
+    table: str
+    before: Size
+    after: Size
+    swept: int = 0
+    folded: int = 0
+    tidied: bool = False
+    deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What a maintenance did: its buckets, those it passed over, and each table before and after."""
+
+    buckets: tuple[int, ...]
+    passed_over: tuple[PassedOver, ...]
+    tables: tuple[Kept, ...]
+
+    @property
+    def idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not any(kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables)
+
+    def figures(self) -> dict[str, Any]:
+        """The same as plain values, with sums over the tables."""
+        sums = {
+            f"{name}_{when}": sum(getattr(getattr(kept, when), name) for kept in self.tables)
+            for name in ("files", "bytes", "rows") for when in ("before", "after")
+        }  # fmt: skip
+        did = {name: sum(getattr(kept, name) for kept in self.tables) for name in ("swept", "folded", "deleted")}
+        return asdict(self) | {"total": sums | did}
+
+
+@dataclass(slots=True)
+class _Done:
+    """What has been done to one table so far."""
+
+    swept: int = 0
+    folded: int = 0
+    tidied: bool = False
+    deleted: int = 0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def maintain(lake: Lake, *, hours: int = WEEK, clock: Clock = _now, tell: Tell = lambda step: None) -> Maintained:
+    """Do all there is to do; `tell` hears of each step before it is done.
+
+    Raise LeaseHeld if another maintenance is at work, RetentionTooShort if `hours` is less than a week.
+    """
+    check_retention(hours)
+    before = {name: lake.size(name) for name in TABLES}
+    done = {name: _Done() for name in TABLES}
+    with _leased(lake, clock) as lease:
+        passed_over = _passed_over(lake, lease)
+        if lease is not None:
+            _under_lease(lake, lease, clock, tell, done)
+    for name in TABLES:
+        tell(f"{name}: delete old files")
+        done[name].deleted = lake.vacuum(name, hours)
+        tell(f"{name}: trim the log")
+        lake.trim_log(name)
+    tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in TABLES)
+    return Maintained(lease.buckets if lease else (), passed_over, tables)
+
+
+def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[str, _Done]) -> None:
+    for table in filter(_of_rounds, TABLES.values()):
+        lease = lake.renew(lease, clock(), LEASE_S)
+        did = done[table.name]
+        if table.kind != "ledger":
+            tell(f"{table.name}: sweep")
+            did.swept = lake.sweep(lease, table)
+        if table.kind == "state":
+            tell(f"{table.name}: fold")
+            did.folded = len(lake.fold(lease, table, share=0, rounds=0, least=1))
+        else:
+            tell(f"{table.name}: join small files")
+            did.tidied = lake.tidy(table, buckets=lease.buckets, files=SMALL_FILES)
+
+
+def _of_rounds(table: Table) -> bool:
+    return table.kind in ("log", "state", "ledger") and "round" in table.column_names
+
+
+@contextmanager
+def _leased(lake: Lake, clock: Clock) -> Iterator[Lease | None]:
+    """Hold the buckets that are free, or nothing if none is."""
+    lease = _claim(lake, clock())
+    try:
+        yield lease
+    finally:
+        if lease is not None:
+            with suppress(LeaseLost):  # whoever took over needs no word from us
+                lake.release(lease)
+
+
+def _claim(lake: Lake, now: datetime) -> Lease | None:
+    _refuse_second(lake, now)
+    ours = pl.col("worker").str.starts_with(HOLDER) & (pl.col("deadline_at") <= now)
+    free = lake.leases().filter(pl.col("released") | ours)["bucket"].to_list()
+    name = f"{HOLDER}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    try:
+        return lake.claim(free, name, now, LEASE_S, skip_held=True) if free else None
+    except LeaseHeld:
+        _refuse_second(lake, now)  # it may have been as quick as we were
+        return None
+
+
+def _refuse_second(lake: Lake, now: datetime) -> None:
+    """Raise LeaseHeld if another maintenance holds buckets."""
+    held = lake.leases().filter(~pl.col("released") & pl.col("worker").str.starts_with(HOLDER))
+    held = held.filter(pl.col("deadline_at") > now).sort("deadline_at")
+    if held.height:
+        first = held.row(0, named=True)
+        raise LeaseHeld(held["bucket"].to_list(), first["worker"], first["deadline_at"])
+
+
+def _passed_over(lake: Lake, lease: Lease | None) -> tuple[PassedOver, ...]:
+    ours = lease.buckets if lease else ()
+    others = lake.leases().filter(~pl.col("released") & ~pl.col("bucket").is_in(ours))
+    return tuple(PassedOver(**row) for row in others.select("bucket", "worker", "deadline_at").iter_rows(named=True))
