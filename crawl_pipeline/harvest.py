@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import frontier, recrawl, urls
+from crawl_pipeline.core import frontier, recrawl, urls, validators
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import (
     FETCHES,
@@ -54,7 +54,8 @@ def frames(
     """
     visits = _visits(cut.visits, plan.lease.round)
     learnt = recrawl.learn(visited_before, visits, policy)
-    visited = frontier.advance(before, visits.select(_TOLD), learnt, policy)
+    intervals = recrawl.intervals(visited_before, learnt)
+    visited = frontier.advance(before, visits.select(_TOLD), intervals, policy)
     if visited.height != visits.height:
         raise ValueError(f"expected a frontier row for each of {visits.height} visits, found {visited.height}")
     fresh = plan.admitted.join(visited, on="url_hash", how="anti")
@@ -77,15 +78,25 @@ def frames(
 def _visits(visits: Sequence[Visit], round_: int) -> pl.DataFrame:
     rows = [
         (visit.bucket, round_, visit.target.url_hash, urls.host(visit.target.url), visit.outcome, visit.reason,
-         visit.ended_at, visit.robots_until, visit.page.text_hash if visit.page else None,
-         *_validators(visit.request))
+         visit.ended_at, visit.robots_until, _text_hash(visit), *_validators(visit.request))
         for visit in visits
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=_VISIT, orient="row")
 
 
 def _validators(request: Request | None) -> tuple[str | None, str | None]:
-    return (first(request.exchange, "etag"), first(request.exchange, "last-modified")) if request else (None, None)
+    if request is None:
+        return None, None
+    got = request.exchange
+    return validators.sendable(first(got, "etag"), first(got, "last-modified"), got.ended_at)
+
+
+def _text_hash(visit: Visit) -> int | None:
+    """What tells whether a page has changed: its text; of a sitemap, which has none, its bytes."""
+    if visit.page is None or visit.request is None:
+        return None
+    own = visit.page.text_hash
+    return own if own is not None else urls.hash64(visit.request.exchange.body)
 
 
 def _links(cut: Cut, buckets: int, tags: Mapping[str, str | None], policy: Policy) -> pl.DataFrame:

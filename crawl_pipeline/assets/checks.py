@@ -68,10 +68,10 @@ class Part:
 def recent_fetches(lake: "Lake", policy: "Policy", rows: pl.DataFrame) -> pl.DataFrame:
     """Requests of these rounds and of the time before them that a promise to a host may reach back to.
 
-    (But for a Retry-After of more than that time, which the test over the whole lake sees.)
+    (But for a Crawl-delay or Retry-After of more than that time, which the test over the whole lake sees.)
     """
     rules = policy.politeness
-    longest = max(rules.backoff_cap_s, rules.crawl_delay_cap_s, rules.download_gap_cap_s)
+    longest = max(rules.backoff_cap_s, rules.download_gap_cap_s)
     since = rows["started_at"].min() - timedelta(seconds=longest)  # type: ignore[operator]
     found = lake.scan("fetches", buckets=rows["bucket"].unique().to_list(), where=pl.col("started_at") >= since)
     return found.select(_JUDGED).collect()

@@ -2,9 +2,10 @@
 
 State before plus visits gives state after, as rows of this round; only rows that change come out. The meaning of an
 outcome stands in `outcome.OUTCOMES` and the wait until a next visit in `recrawl`; this file only puts them together.
-"""
 
-from datetime import timedelta
+Invariant: a visit counts once. A URL is visited when it is due and has a later date afterwards, so a visit that ended
+before the URL was due has been applied already, and changes nothing.
+"""
 
 import polars as pl
 
@@ -26,10 +27,13 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
     """Give the new frontier rows of visited URLs.
 
     before: their rows of `frontier`; visits: url_hash, outcome, reason, ended_at, robots_until;
-    intervals: url_hash, interval_s for the pages whose visit told something (see recrawl.learn).
+    intervals: url_hash, interval_s for the pages of which a visit has told something (see recrawl.intervals).
     """
+    visited = before.join(visits.select("url_hash", "ended_at"), on="url_hash")
+    news = (pl.col("due_at") <= pl.col("ended_at")).fill_null(value=False)
     rows = (
-        before.drop("outcome", "reason")
+        visited.filter(news)
+        .drop("outcome", "reason", "ended_at")
         .join(visits, on="url_hash")
         .join(intervals.select("url_hash", "interval_s"), on="url_hash", how="left")
         .join(_MEANING, on="outcome")
@@ -46,7 +50,8 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         status=pl.when(given_up).then(pl.lit("dead")).when(kept).then("status").otherwise("next_status"),
         due_at=pl.when(given_up).then(None).when(kept).then("due_at").otherwise(_due_at(policy)),
     )
-    return FRONTIER.frame(rows.select(name for name in FRONTIER.schema if name in rows.columns))
+    changed = FRONTIER.frame(rows.select(name for name in FRONTIER.schema if name in rows.columns))
+    return pl.concat([changed, FRONTIER.frame(visited.filter(~news).drop("ended_at"))])
 
 
 def _due_at(policy: Policy) -> pl.Expr:
@@ -56,7 +61,8 @@ def _due_at(policy: Policy) -> pl.Expr:
     retry = pl.col("attempts").replace_strict(waits, default=None, return_dtype=pl.Duration("us"))
     interval_s = pl.col("interval_s").fill_null(policy.recrawl.first_s)
     revisit = recrawl.due_at(ended, interval_s) if policy.recrawl.again else pl.lit(None)
-    look_again = ended + timedelta(seconds=policy.recrawl.gone_s) if policy.recrawl.again else pl.lit(None)
+    gone_s = interval_s.clip(lower_bound=policy.recrawl.gone_s)
+    look_again = recrawl.due_at(ended, gone_s) if policy.recrawl.again else pl.lit(None)
     return (
         pl.when(again == "next round").then(ended)
         .when(again == "retry").then(ended + retry)

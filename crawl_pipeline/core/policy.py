@@ -78,7 +78,9 @@ class Politeness(Section):
         5.0, "times the last request's duration is waited too: slow hosts are asked less", ge=0
     )
     download_gap_cap_s: PositiveFloat = key(30.0, "s; most that download_factor may ask for")
-    crawl_delay_cap_s: PositiveFloat = key(60.0, "s; a host whose Crawl-delay is longer is waited for this long")
+    crawl_delay_cap_s: PositiveFloat = key(
+        31_536_000.0, "s; most that a Crawl-delay may ask for; a year: who asks for days is asked that seldom"
+    )
     retry_after_cap_s: PositiveFloat = key(86_400.0, "s; most that a Retry-After may ask for")
     backoff_first_s: PositiveFloat = key(8.0, "s; extra gap after a first 429, 503 or timeout; doubles each time")
     backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to")
@@ -196,7 +198,13 @@ class Recrawl(Section):
     first_s: PositiveFloat = key(604_800.0, "s; wait after the first fetch")
     shortest_s: PositiveFloat = key(3_600.0, "s; never sooner")
     longest_s: PositiveFloat = key(7_776_000.0, "s; never later")
-    gone_s: PositiveFloat = key(2_592_000.0, "s; a page that is gone is looked at again after this")
+    forget_s: PositiveFloat = key(
+        15_552_000.0, "s; what visits have taught counts half after this: habits change (half a year costs nothing)"
+    )
+    lastmod: bool = key(True, "a sitemap that says a page has changed since its last fetch brings its visit forward")
+    gone_s: PositiveFloat = key(
+        2_592_000.0, "s; a page that is gone is looked at again after this, or after its interval"
+    )
 
 
 class HostRule(Section):

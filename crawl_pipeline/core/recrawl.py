@@ -3,21 +3,25 @@
 A page changes like a Poisson process of unknown rate; its row of `change_frequency` holds a Gamma(a, b) posterior of
 that rate per day, updated in closed form by each visit. The next visit is due after the posterior's mean time to a
 change, within the policy's limits. Elementwise on frames: a round pays for the pages it visited, not for the corpus.
+
+Invariants: a change never lengthens the wait it is learnt from, but for what is forgotten; a visit counts once, however
+often it is applied.
 """
+
+from datetime import datetime, timedelta
 
 import polars as pl
 
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
 
-# A weak prior: shape 0.4 (heavy tail) and a mean of 0.05 changes a day, so that a few visits overrule it.
+# A weak prior, so that a few visits overrule it: shape 0.4 (heavy tail); its mean time to a change is `first_s`.
 PRIOR_A = 0.4
-PRIOR_B_DAYS = 8.0
 DAY_S = 86_400.0
 
 
 def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Give the new rows of `change_frequency` for visits that told something.
+    """Give the new rows of `change_frequency` for visits that told something new.
 
     visits: bucket, round, url_hash, host, outcome (fetched or not_modified), ended_at, text_hash, etag, last_modified.
     Only an answer counts: outages are no observation, else they would look like stability.
@@ -28,9 +32,12 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
         first=pl.col("fetched_at_before").is_null(),
         days=(pl.col("ended_at") - pl.col("fetched_at_before")).dt.total_microseconds() / (1e6 * DAY_S),
     )
+    rows = rows.filter(pl.col("first") | (pl.col("days") > 0))  # else it is in the history already
     changed = (pl.col("outcome") == "fetched") & (pl.col("text_hash") != pl.col("text_hash_before"))
     rows = rows.with_columns(changed=changed.fill_null(value=False) & ~pl.col("first"))
-    rows = rows.with_columns(_posterior()).with_columns(interval_s=_interval_s(policy))
+    rows = (
+        rows.with_columns(_remembered(policy)).with_columns(_posterior()).with_columns(interval_s=_interval_s(policy))
+    )
     return CHANGE_FREQUENCY.frame(
         rows.select(
             "bucket", "round", "url_hash", "host", "gamma_a", "gamma_b", "interval_s",
@@ -39,10 +46,16 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
             fetched_at="ended_at",
             changed_at=pl.when("changed").then("ended_at").otherwise("changed_at_before"),
             text_hash=pl.coalesce("text_hash", "text_hash_before"),
-            etag=pl.coalesce("etag", "etag_before"),
-            last_modified=pl.coalesce("last_modified", "last_modified_before"),
+            etag=_validator("etag"),
+            last_modified=_validator("last_modified"),
         )
     )  # fmt: skip
+
+
+def intervals(known: pl.DataFrame, learnt: pl.DataFrame) -> pl.DataFrame:
+    """The newest interval of each page (url_hash, interval_s): from this visit, or from those before."""
+    both = [rows.select("url_hash", "interval_s") for rows in (learnt, known)]
+    return pl.concat(both).unique("url_hash", keep="first", maintain_order=True)
 
 
 def due_at(last: pl.Expr, interval_s: pl.Expr) -> pl.Expr:
@@ -50,10 +63,46 @@ def due_at(last: pl.Expr, interval_s: pl.Expr) -> pl.Expr:
     return last + pl.duration(microseconds=(interval_s * 1e6).cast(pl.Int64))
 
 
+def brought_forward(
+    rows: pl.DataFrame, known: pl.DataFrame, listed: pl.DataFrame, policy: Policy, now: datetime
+) -> pl.DataFrame:
+    """Give the `frontier` rows whose date a sitemap moves: changed, it says, since they were last fetched.
+
+    rows: of `frontier`, for listed URLs; known: of `change_frequency`, for the same; listed: url_hash, lastmod_at.
+    A hint moves one date, at most to `shortest_s` after the last fetch; what visits have taught stays as it is.
+    """
+    if not (policy.recrawl.again and policy.recrawl.lastmod):
+        return FRONTIER.empty()
+    said = listed.filter(pl.col("lastmod_at") <= now).group_by("url_hash").agg(pl.col("lastmod_at").max())
+    soonest = pl.max_horizontal(pl.lit(now), pl.col("fetched_at") + timedelta(seconds=policy.recrawl.shortest_s))
+    moved = (
+        rows.filter(pl.col("status") == "fetched")
+        .join(said, on="url_hash")
+        .join(known.select("url_hash", "fetched_at"), on="url_hash")
+        .filter((pl.col("lastmod_at") > pl.col("fetched_at")) & (soonest < pl.col("due_at")))
+    )
+    return FRONTIER.frame(moved.with_columns(due_at=soonest).select(list(FRONTIER.schema)))
+
+
+def _validator(name: str) -> pl.Expr:
+    """A 304 may leave a validator out, a new page without one has none (RFC 9111 4.3.4)."""
+    kept = pl.coalesce(name, f"{name}_before")
+    return pl.when(pl.col("outcome") == "not_modified").then(kept).otherwise(name)
+
+
+def _remembered(policy: Policy) -> list[pl.Expr]:
+    """The evidence before this visit: half of it is forgotten in each `forget_s`, since habits change."""
+    prior = {"a": PRIOR_A, "b": PRIOR_A * policy.recrawl.first_s / DAY_S}
+    share = pl.lit(0.5).pow(pl.col("days") * DAY_S / policy.recrawl.forget_s)
+    return [
+        (mean + (pl.col(f"gamma_{name}_before") - mean) * share).fill_null(mean).alias(name)
+        for name, mean in prior.items()
+    ]
+
+
 def _posterior() -> list[pl.Expr]:
     """Gamma update: exact when unchanged; moments matched when changed at an unknown time within the gap."""
-    a, b = pl.col("gamma_a_before").fill_null(PRIOR_A), pl.col("gamma_b_before").fill_null(PRIOR_B_DAYS)
-    gap = pl.col("days").clip(1e-6)
+    a, b, gap = pl.col("a"), pl.col("b"), pl.col("days").clip(1e-6)
     q = b / (b + gap)
     mean = (a / b) * (1 - q.pow(a + 1)) / (1 - q.pow(a))
     second = (a * (a + 1) / b.pow(2)) * (1 - q.pow(a + 2)) / (1 - q.pow(a))
@@ -65,5 +114,5 @@ def _posterior() -> list[pl.Expr]:
 
 def _interval_s(policy: Policy) -> pl.Expr:
     mean_s = pl.col("gamma_b") / pl.col("gamma_a") * DAY_S
-    learned = mean_s.clip(policy.recrawl.shortest_s, policy.recrawl.longest_s)
-    return pl.when("first").then(pl.lit(policy.recrawl.first_s)).otherwise(learned)
+    first_s = pl.when("first").then(pl.lit(policy.recrawl.first_s)).otherwise(mean_s)
+    return first_s.clip(policy.recrawl.shortest_s, policy.recrawl.longest_s)

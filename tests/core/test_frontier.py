@@ -1,5 +1,7 @@
 """The fold: what each outcome makes of a URL."""
 
+from datetime import timedelta
+
 import polars as pl
 import pytest
 from crawl_rows import NOON, after, due, policy
@@ -16,8 +18,8 @@ LATER = after(100)
 UNTIL = after(600)
 
 
-def visits(before, outcome, **columns):
-    rows = [{"url_hash": key, "outcome": outcome, "ended_at": LATER, "robots_until": UNTIL} | columns
+def visits(before, outcome, at=LATER, **columns):
+    rows = [{"url_hash": key, "outcome": outcome, "ended_at": at, "robots_until": UNTIL} | columns
             for key in before["url_hash"]]  # fmt: skip
     return pl.DataFrame(rows, schema=VISIT)
 
@@ -70,9 +72,10 @@ def test_an_outcome_has_its_consequence(outcome):
 def test_waits_double_with_each_failure_and_the_last_gives_up():
     before, waits = due("a.test", 1), []
     for _ in range(4):
-        before = frontier.advance(before, visits(before, "timeout"), pl.DataFrame(schema=INTERVALS), policy())
-        waits.append((before["due_at"].item() - LATER).total_seconds())
-    last = fold("timeout", before)
+        at = before["due_at"].item()
+        before = frontier.advance(before, visits(before, "timeout", at), pl.DataFrame(schema=INTERVALS), policy())
+        waits.append((before["due_at"].item() - at).total_seconds())
+    last = fold("timeout", before, ended_at=before["due_at"].item())
 
     assert waits == [60, 120, 240, 480]
     assert (last["status"], last["due_at"], last["attempts"]) == ("dead", None, 5)
@@ -94,6 +97,21 @@ def test_only_an_answer_ends_a_row_of_failures(outcome, attempts):
 
 def test_a_page_is_visited_again_after_the_interval_learnt_for_it():
     assert fold("fetched", interval_s=5_000)["due_at"] == after(5_100)
+
+
+@pytest.mark.parametrize("outcome", ["gone", "forbidden"])
+def test_a_page_that_is_gone_is_not_looked_at_sooner_than_while_it_was_there(outcome):
+    assert fold(outcome, interval_s=2 * MONTH)["due_at"] == after(100 + 2 * MONTH)
+    assert fold(outcome, interval_s=5_000)["due_at"] == after(100 + MONTH)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_a_visit_that_is_applied_again_changes_nothing(outcome):
+    before = due("a.test", 1, attempts=2)
+    told = pl.DataFrame({"url_hash": before["url_hash"], "interval_s": [5_000.0]}, schema=INTERVALS)
+    once = frontier.advance(before, visits(before, outcome), told, policy())
+
+    assert frontier.advance(once, visits(before, outcome), told, policy()).equals(once)
 
 
 @pytest.mark.parametrize("outcome", ["fetched", "not_modified", "gone", "not_html", "redirected"])
@@ -125,7 +143,9 @@ def test_only_visited_urls_come_out_and_keep_what_a_visit_does_not_tell():
 def test_whatever_happens_a_url_has_a_status_and_a_date_unless_it_is_dead(outcomes):
     before = due("a.test", 1)
     for outcome in outcomes:
-        before = frontier.advance(before, visits(before, outcome), pl.DataFrame(schema=INTERVALS), policy())
+        at = before["due_at"].item() or LATER
+        told = visits(before, outcome, at, robots_until=at + timedelta(days=1))
+        before = frontier.advance(before, told, pl.DataFrame(schema=INTERVALS), policy())
     row = before.row(0, named=True)
 
     assert row["status"] in STATUSES

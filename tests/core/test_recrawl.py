@@ -5,15 +5,17 @@ from datetime import timedelta
 
 import polars as pl
 import pytest
-from crawl_rows import NOON, after, history, policy
+from crawl_rows import NOON, after, due, history, policy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawl_pipeline.core import recrawl
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY, TIME
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 
 DAY = 86_400.0
 POLICY = policy()
+PRIOR_B_DAYS = recrawl.PRIOR_A * POLICY.recrawl.first_s / DAY
+UNFORGETTING = policy(recrawl={"forget_s": 1e15})
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
          "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String}  # fmt: skip
 
@@ -28,7 +30,8 @@ def learn_all(visits, rules=POLICY):
     """The row after these visits in turn."""
     known = CHANGE_FREQUENCY.empty()
     for one in visits:
-        known = recrawl.learn(known, one, rules)
+        learnt = recrawl.learn(known, one, rules)
+        known = learnt if learnt.height else known
     return known.row(0, named=True)
 
 
@@ -41,7 +44,7 @@ def test_a_first_visit_teaches_nothing_but_the_text():
     row = learn_all([visit(text_hash=7, etag='"x"', last_modified="then")])
 
     assert (row["visit_count"], row["change_count"], row["changed_at"]) == (1, 0, None)
-    assert (row["gamma_a"], row["gamma_b"]) == (recrawl.PRIOR_A, recrawl.PRIOR_B_DAYS)
+    assert (row["gamma_a"], row["gamma_b"]) == pytest.approx((recrawl.PRIOR_A, PRIOR_B_DAYS))
     assert (row["text_hash"], row["etag"], row["last_modified"], row["fetched_at"]) == (7, '"x"', "then", NOON)
     assert row["interval_s"] == POLICY.recrawl.first_s
 
@@ -67,14 +70,14 @@ def test_what_is_no_answer_teaches_nothing(outcome):
 def test_an_unchanged_visit_adds_its_days_to_the_evidence():
     row = learn_all(pages(3, [7, 7]))
 
-    assert (row["gamma_a"], row["gamma_b"]) == (recrawl.PRIOR_A, recrawl.PRIOR_B_DAYS + 3)
+    assert (row["gamma_a"], row["gamma_b"]) == pytest.approx((recrawl.PRIOR_A, PRIOR_B_DAYS + 3))
 
 
 @given(st.floats(0.1, 5), st.floats(0.5, 50), st.floats(0.1, 30))
 def test_a_change_matches_mean_and_variance_of_the_true_posterior(a, b, days):
     """It is rate^(a-1) e^(-b rate) (1 - e^(-gap rate)): changed within the gap, nobody knows when."""
     known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
-    row = recrawl.learn(known, visit(text_hash=8, ended_at=after(days * DAY)), POLICY).row(0, named=True)
+    row = recrawl.learn(known, visit(text_hash=8, ended_at=after(days * DAY)), UNFORGETTING).row(0, named=True)
 
     # With moments of Gamma(a, b) and of Gamma(a, b + gap), weighted: E[x^k f] = M_k(b) - (b/(b+g))^a M_k(b+g).
     rest = (b / (b + days)) ** a
@@ -101,11 +104,106 @@ def test_whatever_visits_find_the_interval_stays_within_the_limits(gaps):
     assert 0 <= row["change_count"] < row["visit_count"]
 
 
-def test_two_visits_in_one_moment_do_no_harm():
-    row = learn_all([visit(text_hash=7), visit(text_hash=8), visit(text_hash=8)])
+def test_two_visits_in_close_succession_do_no_harm():
+    row = learn_all([visit(text_hash=7), visit(text_hash=8, ended_at=after(1e-6)), visit(text_hash=8, ended_at=NOON)])
 
     assert math.isfinite(row["gamma_a"])
     assert math.isfinite(row["interval_s"])
+
+
+@pytest.mark.parametrize("outcome", ["fetched", "not_modified"])
+def test_a_visit_that_is_applied_again_teaches_nothing(outcome):
+    known = recrawl.learn(history(fetched_at=NOON, text_hash=7, gamma_a=1.0, gamma_b=3.0, visit_count=1,
+                                  change_count=0), visit(outcome, 8, ended_at=after(DAY)), POLICY)  # fmt: skip
+
+    assert recrawl.learn(known, visit(outcome, 8, ended_at=after(DAY)), POLICY).is_empty()
+
+
+def test_half_of_the_evidence_is_forgotten_in_the_policys_time():
+    rules = policy(recrawl={"forget_s": 10 * DAY})
+    known = history(fetched_at=NOON, text_hash=7, gamma_a=2.4, gamma_b=PRIOR_B_DAYS + 6, visit_count=9, change_count=2)
+
+    row = recrawl.learn(known, visit(text_hash=7, ended_at=after(10 * DAY)), rules).row(0, named=True)
+
+    assert (row["gamma_a"], row["gamma_b"]) == pytest.approx((1.4, PRIOR_B_DAYS + 3 + 10))
+
+
+def test_changes_of_late_count_more_than_those_of_long_ago():
+    early, late = learn_all(pages(30, [1, 2, 3, 3, 3])), learn_all(pages(30, [1, 1, 1, 2, 3]))
+
+    assert late["interval_s"] < 0.95 * early["interval_s"]
+
+
+@given(st.floats(0.4, 50), st.floats(0.01, 100), st.floats(0.001, 60))
+def test_a_change_never_lengthens_the_wait_and_no_change_never_shortens_it(a, b, days):
+    known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
+    rules = policy(recrawl={"forget_s": 1e15, "shortest_s": 1e-3, "longest_s": 1e12})
+    still, moved = (
+        recrawl.learn(known, visit(text_hash=text, ended_at=after(days * DAY)), rules)["interval_s"].item()
+        for text in (7, 8)
+    )
+
+    assert moved <= b / a * DAY * (1 + 1e-6)
+    assert still >= b / a * DAY * (1 - 1e-6)
+
+
+def test_the_first_wait_keeps_to_the_limits():
+    rules = policy(recrawl={"first_s": 50 * DAY, "longest_s": 20 * DAY})
+
+    assert learn_all([visit(text_hash=7)], rules)["interval_s"] == 20 * DAY
+
+
+def test_a_new_page_without_validators_has_none():
+    row = learn_all([visit(text_hash=7, etag='"x"'), visit(text_hash=8, ended_at=after(DAY), last_modified="then")])
+
+    assert (row["etag"], row["last_modified"]) == (None, "then")
+
+
+def test_the_newest_interval_of_a_page_is_from_this_visit_or_from_those_before():
+    known = pl.concat([history(url_hash=key, interval_s=10.0) for key in (1, 2)])
+
+    found = recrawl.intervals(known, history(url_hash=2, interval_s=20.0))
+
+    assert dict(found.iter_rows()) == {1: 10.0, 2: 20.0}
+
+
+def listed(lastmod_at, rules=POLICY, fetched_at=NOON, **columns):
+    """The date that a page of the frontier, due in 9 days, gets through a sitemap that is read after 2 days."""
+    page = due("a.test", 1, status="fetched", due_at=after(9 * DAY)).with_columns(url_hash=pl.lit(1))
+    page = page.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    hint = pl.DataFrame(
+        {"url_hash": [1], "lastmod_at": [lastmod_at]}, schema={"url_hash": pl.Int64, "lastmod_at": TIME}
+    )
+    moved = recrawl.brought_forward(page, history(fetched_at=fetched_at), hint, rules, after(2 * DAY))
+    assert moved.schema == FRONTIER.schema
+    return moved["due_at"].item() if moved.height else None
+
+
+def test_a_sitemap_that_tells_of_a_later_change_brings_the_visit_forward():
+    assert listed(after(DAY)) == after(2 * DAY)
+
+
+def test_a_sitemap_brings_no_visit_nearer_to_the_last_one_than_the_shortest_wait():
+    rules = policy(recrawl={"shortest_s": 5 * DAY})
+
+    assert listed(after(DAY), rules) == after(5 * DAY)
+
+
+@pytest.mark.parametrize("lastmod_at", [None, after(-DAY), NOON, after(3 * DAY)])
+def test_a_date_that_is_missing_or_not_later_or_yet_to_come_moves_nothing(lastmod_at):
+    assert listed(lastmod_at) is None
+
+
+@pytest.mark.parametrize(
+    "recrawling", [{"lastmod": False}, {"again": False}, {"shortest_s": 9 * DAY}], ids=lambda each: next(iter(each))
+)
+def test_no_date_moves_where_the_policy_says_so(recrawling):
+    assert listed(after(DAY), policy(recrawl=recrawling)) is None
+
+
+@pytest.mark.parametrize("status", ["waiting", "gone", "dead"])
+def test_only_pages_that_were_fetched_are_brought_forward(status):
+    assert listed(after(DAY), status=status) is None
 
 
 def test_a_page_that_changes_is_visited_sooner_than_one_that_does_not():
