@@ -2,11 +2,37 @@
 shaped like its `expect`.
 """
 
-from tests.conformance.kinds import charset, dedup, http, http_fetch, links, recrawl, robots, sitemap, trap, url
+from tests.conformance.kinds import (
+    charset,
+    dedup,
+    http,
+    http_fetch,
+    links,
+    recrawl,
+    recrawl_asking,
+    robots,
+    sitemap,
+    trap,
+    trap_site,
+    url,
+)
 from tests.conformance.kinds.adapter import Adapters
 
 ADAPTERS: Adapters = {
     name: adapter
-    for module in (robots, url, sitemap, charset, links, http, http_fetch, dedup, trap, recrawl)
+    for module in (
+        robots,
+        url,
+        sitemap,
+        charset,
+        links,
+        http,
+        http_fetch,
+        dedup,
+        trap,
+        trap_site,
+        recrawl,
+        recrawl_asking,
+    )
     for name, adapter in module.ADAPTERS.items()
 }
