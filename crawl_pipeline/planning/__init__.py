@@ -25,7 +25,7 @@ from crawl_pipeline.planning.sight import read_cursors as read_cursors
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All a round starts from. Frames hold rows of the tables they are named for."""
+    """All a round starts from. Frames hold rows of the tables they are named for; `due` only what a draw needs."""
 
     lease: Lease
     now: datetime
@@ -58,7 +58,7 @@ def plan(
     sight = Sight(lake, lease, lake.versions(), now)
     state = catch_up(sight, cursors, policy)
     due = listing.due(sight, state.admitted, in_hand)
-    listed = listing.make_list(sight, due, state.hosts, policy, rules, seconds)
+    listed = listing.make_list(sight, due, state.admitted, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")
     return Plan(

@@ -12,13 +12,15 @@ import polars as pl
 
 from crawl_pipeline.core import robots, selection, urls
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY
 from crawl_pipeline.fetch.visits import HostQueue, RobotsAnswer, Target
 from crawl_pipeline.planning.sight import Sight
 
 Rules = dict[int, robots.Rules]
 """Parsed robots.txt answers by robots_id, kept warm between rounds."""
 
+_DRAWN = ["bucket", "url_hash", "host", "band", "due_at"]
+"""What selection needs of a due URL: a frontier may have millions, of which a round asks for some thousands."""
 _TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modified"]
 
 
@@ -33,26 +35,41 @@ class Listed:
 
 
 def due(sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int]) -> pl.DataFrame:
-    """Rows of `frontier` that may be asked for now: stored ones and those just admitted, none that is in hand."""
-    stored = sight.rows("frontier", pl.col("due_at") <= sight.now).collect()
-    rows = pl.concat([stored.select(list(FRONTIER.schema)), admitted])
-    return rows.filter(~pl.col("url_hash").is_in(list(in_hand)))
+    """What may be asked for now, stored or just admitted, and is not in hand: only what a draw needs of each URL."""
+    stored = sight.rows("frontier", pl.col("due_at") <= sight.now).select(_DRAWN).collect()
+    return pl.concat([stored, admitted.select(_DRAWN)]).filter(~pl.col("url_hash").is_in(list(in_hand)))
 
 
 def make_list(
-    sight: Sight, due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules, seconds: float | None
-) -> Listed:
+    sight: Sight, due: pl.DataFrame, admitted: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules,
+    seconds: float | None,
+) -> Listed:  # fmt: skip
     """Select; URLs that a known robots.txt forbids go on the list beside the quota, for they cost no request."""
     seed = sight.lease.round
     selected = selection.select(due, hosts, policy, sight.now, seed, seconds)
-    forbidden = _forbidden(sight, due, selected.fetch_list, hosts, policy, rules)
+    suspects = _suspects(sight, due, selected.fetch_list, hosts, policy, rules)
+    rows = _whole(sight, pl.concat([suspects, selected.fetch_list]), admitted)
+    forbidden = _forbidden(sight, rows.join(suspects, on="url_hash", how="semi"), hosts, policy, rules)
     if forbidden.height:
         allowed = due.join(forbidden, on="url_hash", how="anti")
         selected = selection.select(allowed, hosts, policy, sight.now, seed, seconds)
-    fetch_list = pl.concat([forbidden, selected.fetch_list])
+        unread = selected.fetch_list.join(rows, on="url_hash", how="anti")
+        rows = pl.concat([rows, _whole(sight, unread, admitted)])
+    chosen = selected.fetch_list.select("url_hash").join(rows, on="url_hash", maintain_order="left")
+    fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
     before = _visited_before(sight, fetch_list)
     queues = _queues(sight, fetch_list, hosts, before, policy, rules)
     return Listed(fetch_list, selected.left_out, before, queues)
+
+
+def _whole(sight: Sight, wanted: pl.DataFrame, admitted: pl.DataFrame) -> pl.DataFrame:
+    """Whole rows of `frontier` for due URLs."""
+    among = pl.col("url_hash").is_in(wanted["url_hash"].unique().implode())
+    new = admitted.filter(among)
+    if new.height == wanted["url_hash"].n_unique():
+        return new
+    stored = sight.rows("frontier", (pl.col("due_at") <= sight.now) & among).collect()
+    return pl.concat([stored.select(new.columns), new])
 
 
 def next_due(sight: Sight, fetch_list: pl.DataFrame) -> dict[int, datetime]:
@@ -64,18 +81,25 @@ def next_due(sight: Sight, fetch_list: pl.DataFrame) -> dict[int, datetime]:
     return dict(later.group_by("bucket").agg(pl.col("due_at").min()).collect().iter_rows())
 
 
-def _forbidden(
+def _suspects(
     sight: Sight, due: pl.DataFrame, fetch_list: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules
 ) -> pl.DataFrame:
-    """Due URLs of listed hosts that a known robots.txt forbids; at most as many as a round holds are looked at."""
-    listed = hosts.join(fetch_list, on="host", how="semi")
-    answers = _robots_in_force(sight, list(listed.iter_rows(named=True)), policy, rules)
+    """Due URLs of listed hosts whose robots.txt forbids something: at most as many as a round holds."""
+    answers = _answers_of(sight, hosts.join(fetch_list, on="host", how="semi"), policy, rules)
     strict = [host for host, of in answers.items() if any(answer.rules.rules for answer in of.values())]
-    judged = due.filter(pl.col("host").is_in(strict)).head(policy.round.urls)
-    return judged.filter(
-        pl.Series([_is_forbidden(answers[host], url) for host, url in judged.select("host", "url").iter_rows()],
+    return due.filter(pl.col("host").is_in(strict)).head(policy.round.urls)
+
+
+def _forbidden(sight: Sight, suspects: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules) -> pl.DataFrame:
+    answers = _answers_of(sight, hosts.join(suspects, on="host", how="semi"), policy, rules)
+    return suspects.filter(
+        pl.Series([_is_forbidden(answers[host], url) for host, url in suspects.select("host", "url").iter_rows()],
                   dtype=pl.Boolean)
     )  # fmt: skip
+
+
+def _answers_of(sight: Sight, hosts: pl.DataFrame, policy: Policy, rules: Rules) -> dict[str, dict[str, RobotsAnswer]]:
+    return _robots_in_force(sight, list(hosts.iter_rows(named=True)), policy, rules)
 
 
 def _is_forbidden(answers: Mapping[str, RobotsAnswer], url: str) -> bool:
