@@ -10,12 +10,14 @@ from crawl_pipeline.core.validators import MOST, sendable
 DATE = "Tue, 30 Jun 2026 10:00:00 GMT"
 
 
-@pytest.mark.parametrize("etag", ['"abc"', 'W/"abc"', "abc", '"with space"', '"\xe9"', '""', "x" * MOST])
+@pytest.mark.parametrize("etag", ['"abc"', 'W/"abc"', "abc", '"with space"', '""', "x" * MOST])
 def test_a_tag_is_kept_as_it_came(etag):
     assert sendable(etag, None, NOON) == (etag, None)
 
 
-@pytest.mark.parametrize("etag", [None, "", " ", '"a\r\nX-Evil: 1"', '"a\nb"', '"\x00"', '"\u20ac"', "x" * (MOST + 1)])
+@pytest.mark.parametrize(
+    "etag", [None, "", " ", '"a\r\nX-Evil: 1"', '"a\nb"', '"\x00"', '"\u20ac"', '"\xe9"', "x" * (MOST + 1)]
+)
 def test_a_tag_that_would_end_its_line_or_is_endless_is_not_kept(etag):
     assert sendable(etag, None, NOON) == (None, None)
 
