@@ -106,6 +106,9 @@ def test_rows_of_whoever_took_over_meanwhile_stay(lake: Lake) -> None:
     late = lake.claim([0], "late", NOON + timedelta(seconds=61), 60)
     alive = lake.claim([0], "alive", NOON + timedelta(seconds=122), 60)
     write(lake, alive, 2)
+    other = lake.claim([1], "w", NOON, 60)
+    write(lake, other, 3)
+    assert lake.tidy("links", files=1)  # the rows of both rounds of bucket 0 share a file
 
     assert lake.sweep(late, "links") == 1
     lake.commit(alive, done(alive))
@@ -122,10 +125,11 @@ def test_tables_without_rows_of_rounds_are_refused(lake: Lake) -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["claim", "write", "commit", "renew", "release", "wait", "sweep", "tidy"]), st.integers(0, 5)
+        st.sampled_from(["claim", "claim", "commit", "commit", "renew", "release", "wait", "sweep", "tidy"]),
+        st.integers(0, 5),
     ),
-    min_size=6,
-    max_size=16,
+    min_size=10,
+    max_size=20,
 )
 
 
@@ -135,7 +139,7 @@ def test_whatever_is_committed_is_there_however_workers_are_late_and_sweeps_fall
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     crawl = _Workers(Lake.create(str(tmp_path_factory.mktemp("sweeps") / "lake"), 2))
-    for step, chance in [*steps, ("sweep", 0)]:
+    for step, chance in [*steps, ("wait", 1), ("sweep", 0), ("commit", 0), ("commit", 0)]:
         getattr(crawl, step)(chance)
 
         assert seen(crawl.lake) == crawl.committed
@@ -147,32 +151,30 @@ class _Workers:
     def __init__(self, lake: Lake) -> None:
         self.lake, self.now = lake, NOON
         self.leases: list[Lease] = []
-        self.pending: dict[tuple[int, int], int] = {}
+        self.pending: set[tuple[int, int]] = set()
         self.committed: set[tuple[int, int, int]] = set()
 
     def claim(self, chance: int) -> None:
         with suppress(LeaseHeld):
-            self.leases.append(self.lake.claim(([0], [1], [0, 1])[chance % 3], f"w{len(self.leases)}", self.now, 60))
+            lease = self.lake.claim(([0], [1], [0, 1])[chance % 3], f"w{len(self.pending)}", self.now, 60)
+            self.leases.append(self._write(lease))
 
-    def write(self, chance: int) -> None:
-        self._with(chance, lambda lease: self._write(lease, chance))
-
-    def _write(self, lease: Lease, key: int) -> Lease:
-        self.lake.write(lease, "links", pl.concat(links(bucket, 0, [key]) for bucket in lease.buckets))
-        self.pending |= {(bucket, lease.round): key for bucket in lease.buckets}
+    def _write(self, lease: Lease) -> Lease:
+        """Every lease has rows of its round, not committed yet."""
+        self.lake.write(lease, "links", pl.concat(links(bucket, 0, [lease.round]) for bucket in lease.buckets))
+        self.pending |= {(bucket, lease.round) for bucket in lease.buckets}
         return lease
 
     def commit(self, chance: int) -> None:
         def commit(lease: Lease) -> Lease:
             self.lake.commit(lease, done(lease))
-            own = {(b, r): key for (b, r), key in self.pending.items() if r == lease.round}
-            self.committed |= {(*of, key) for of, key in own.items()}
-            return self.lake.renew(lease, self.now, 60)
+            self.committed |= {(b, r, r) for b, r in self.pending if r == lease.round}
+            return self._write(self.lake.renew(lease, self.now, 60))
 
         self._with(chance, commit)
 
     def renew(self, chance: int) -> None:
-        self._with(chance, lambda lease: self.lake.renew(lease, self.now, 60))
+        self._with(chance, lambda lease: self._write(self.lake.renew(lease, self.now, 60)))
 
     def release(self, chance: int) -> None:
         self._with(chance, self.lake.release)
