@@ -4,19 +4,22 @@ State and result of a case become rows; `core.recrawl.learn`, `core.frontier.adv
 them as a round does.
 """
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-from crawl_pipeline.core import frontier, politeness, recrawl, redirects, selection
+from crawl_pipeline import planning
+from crawl_pipeline.core import frontier, politeness, recrawl, redirects, sitemap
 from crawl_pipeline.core.admission import admit, band
 from crawl_pipeline.core.outcome import OUTCOMES, of_status
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, LINKS, TIME
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, LINKS, ROUNDS, TIME
 from crawl_pipeline.core.urls import hash64, host, site, url_hash
+from crawl_pipeline.lake import Lake
 from tests.conformance.cases import Json
 from tests.conformance.kinds.adapter import AGENT, Adapters, Input, moment
 
@@ -25,6 +28,7 @@ NOW = datetime(2026, 7, 1, tzinfo=UTC)
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
          "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
          "last_modified": pl.String}  # fmt: skip
+HOST = {"host": host(URL), "site": site(host(URL)), "bucket": 0, "seeded": True, "paused": False, "day_count": 0}
 TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until"]
 ATTEMPTS = 10
 """Failures in a row after which the cases give a URL up."""
@@ -186,7 +190,7 @@ def _scheduled(result: Input, rules: Policy) -> list[str]:
     row = {"url": target, "url_hash": url_hash(target), "host": host(target), "kind": "redirect", "nofollow": False,
            "depth": 1, "hops": 1, "target_bucket": 0, "source_bucket": 0}  # fmt: skip
     link = LINKS.frame([row]).with_columns(site=pl.lit(site(host(target))))
-    hosts = HOSTS.frame([{"host": host(URL), "site": site(host(URL)), "seeded": True, "known_count": 1}])
+    hosts = HOSTS.frame([HOST | {"known_count": 1}])
     return admit(link, pl.Series([url_hash(URL)]), hosts, rules, NOW).rows["url"].to_list()
 
 
@@ -194,14 +198,20 @@ def _scheduled(result: Input, rules: Policy) -> list[str]:
 
 
 def _due(given: Input) -> dict[str, Json]:
-    """Select from the pages that are due; all stand on one host that may be asked for every one of them."""
+    """Plan a round over a lake of these pages; all stand on one host that may be asked for every one of them."""
     now, pages = NOW + timedelta(seconds=given["now"]), given["pages"]
     rules = policy({}, round={"urls": given.get("limit") or 20_000}, politeness={"delay_s": 0.001})
-    rows = _frontier(pages, rules)
-    hosts = HOSTS.frame([{"host": host(URL), "site": site(host(URL)), "bucket": 0, "paused": False, "day_count": 0}])
     names = {url_hash(f"https://r.example/{page['url']}"): page["url"] for page in pages}
-    chosen = selection.select(rows.filter(pl.col("due_at") <= now), hosts, rules, now, seed=1).fetch_list
-    due = [names[key] for key in chosen["url_hash"]]
+    with tempfile.TemporaryDirectory() as root:
+        lake = Lake.create(f"{root}/lake", 1)
+        lease = lake.claim([0], "w", now, 600)
+        lake.write(lease, "frontier", _frontier(pages, rules))
+        lake.write(lease, "hosts", HOSTS.frame([HOST]).drop("round", "layer"))
+        ledger = {"bucket": 0, "links_seen": [0], "orders_seen": -1, "known_count": len(pages)}
+        lake.commit(lease, ROUNDS.frame([ledger]).drop("round"))
+        lease = lake.renew(lease, now, 600)
+        plan = planning.plan(lake, lease, planning.read_cursors(lake, lease), rules, now, [], {})
+    due = [names[key] for key in plan.fetch_list["url_hash"]]
     return {"due": due, "due_set_size": len(due)}
 
 
@@ -214,16 +224,18 @@ def _frontier(pages: Sequence[Input], rules: Policy) -> pl.DataFrame:
          "due_at": None if page["next_due"] is None else NOW + timedelta(seconds=page["next_due"])}
         for page in pages
     ]  # fmt: skip
-    return FRONTIER.frame(FRONTIER.frame(rows).with_columns(band=band(pl.col("score"), rules)))
+    return FRONTIER.frame(rows).with_columns(band=band(pl.col("score"), rules)).drop("round", "layer")
 
 
 def _lastmod_hint(given: Input) -> dict[str, Json]:
+    """Read the date from a sitemap, and have it move the page's date or not."""
     rules, now = policy(given.get("policy", {})), moment(given["now"])
+    body = f"<urlset><url><loc>{URL}</loc><lastmod>{given.get('lastmod') or ''}</lastmod></url></urlset>".encode()
+    (entry,) = sitemap.read(body, "https://r.example/sitemap.xml").entries
     key = {"url_hash": url_hash(URL), "host": host(URL), "bucket": 0}
     row = FRONTIER.frame([key | {"url": URL, "status": "fetched", "due_at": moment(given["next_due"])}])
     known = CHANGE_FREQUENCY.frame([key | {"fetched_at": moment(given["last_fetch"])}])
-    said = given["lastmod"] and moment(given["lastmod"])
-    listed = LINKS.frame([{"url": URL, "url_hash": url_hash(URL), "kind": "listed", "lastmod_at": said}])
+    listed = LINKS.frame([{"url": URL, "url_hash": url_hash(URL), "kind": "listed", "lastmod_at": entry.lastmod}])
     moved = recrawl.brought_forward(row, known, listed, rules, now)
     return {"due": "earlier" if moved.height and moved["due_at"].item() < row["due_at"].item() else "same"}
 
