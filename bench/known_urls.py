@@ -5,8 +5,11 @@ few that never are, and some tens of thousands that are due on a thousand hosts.
 the lake's own commit, in chunks, so that memory stays bounded.
 """
 
+import tempfile
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, ROUNDS, Table
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.lake.delta import Backoff, Change, DeltaTable
+from crawl_pipeline.lake.folding import laid_out
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 URLS_PER_HOST = 1_000
@@ -98,18 +102,26 @@ def visited(rows: pl.DataFrame) -> pl.DataFrame:
     rng = np.random.default_rng(fetched.height)
     visits, text = rng.integers(1, 30, fetched.height), rng.integers(-(2**63), 2**63 - 1, fetched.height)
     changes = (visits * rng.random(fetched.height) / 3).astype(int)
-    frame = fetched.select("bucket", "layer", "round", "url_hash", "host", fetched_at="found_at").with_columns(
-        visit_count=visits, change_count=changes, gamma_a=0.4 + changes, gamma_b=8.0 + visits * 7.0, text_hash=text,
-        interval_s=(8.0 + visits * 7.0) / (0.4 + changes) * 86_400, etag=pl.lit('"') + pl.Series(text).cast(str) + '"',
+    told = fetched.select(
+        "bucket", "layer", "round", "url_hash", "host", fetched_at="found_at",
+        interval_s=(pl.col("due_at") - pl.col("found_at")).dt.total_seconds(),
     )  # fmt: skip
-    return CHANGE_FREQUENCY.frame(frame).sort("host", "url_hash")
+    frame = told.with_columns(
+        visit_count=visits, change_count=changes, gamma_a=0.4 + changes, gamma_b=8.0 + visits * 7.0, text_hash=text,
+        etag=pl.lit('"') + pl.Series(text).cast(str) + '"',
+    )  # fmt: skip
+    return laid_out(CHANGE_FREQUENCY.frame(frame).lazy(), CHANGE_FREQUENCY).collect()
 
 
 def build(root: str, count: int) -> None:
     """Make the lake: all state as base, and one committed round that knows of it."""
     lake = Lake.create(root, 1)
-    base(root, FRONTIER, known(count))
-    base(root, CHANGE_FREQUENCY, map(visited, known(count)))
+    with tempfile.TemporaryDirectory(prefix="bench-frontier-") as folder:
+        for number, rows in enumerate(known(count)):
+            rows.write_parquet(f"{folder}/{number:04d}.parquet")
+        stored = sorted(Path(folder).iterdir())
+        base(root, FRONTIER, by_day(pl.scan_parquet(stored)))
+        base(root, CHANGE_FREQUENCY, map(visited, by_day(pl.scan_parquet(stored))))
     sizes = host_sizes(count)
     rows = pl.DataFrame({"host": host_names(len(sizes)), "known_count": sizes}).with_columns(
         bucket=0, site="host", seeded=True, paused=False, fetched_count="known_count", day_count=0, backoff_s=0.0,
@@ -120,6 +132,15 @@ def build(root: str, count: int) -> None:
     lake.commit(lease, ROUNDS.frame([{"bucket": 0, "round": lease.round, "links_seen": [0], "orders_seen": -1,
                                       "known_count": int(sizes.sum())}]))  # fmt: skip
     lake.release(lease)
+
+
+def by_day(rows: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    """Rows in the order in which a fold lays them out, six days at a time."""
+    bounds = [NOW.replace(hour=0) + timedelta(days=days) for days in range(1, 96, 6)]
+    due = pl.col("due_at")
+    inner = [(due >= first) & (due < last) for first, last in pairwise(bounds)]
+    for part in (due < bounds[0], *inner, due >= bounds[-1], due.is_null()):
+        yield laid_out(rows.filter(part), FRONTIER).collect()
 
 
 def base(root: str, table: Table, frames: Iterator[pl.DataFrame]) -> None:

@@ -17,6 +17,7 @@ import deltalake
 import polars as pl
 import pyarrow as pa
 
+from crawl_pipeline.core.tables import Table
 from crawl_pipeline.lake.delta import Change, DeltaTable
 from crawl_pipeline.lake.leases import Lease, check_fences, fences
 from crawl_pipeline.lake.visible import committed, of_rounds, overlay
@@ -86,7 +87,21 @@ def _batches(
         tail = state.rows(files.filter(pl.col("layer") == "tail"))
         now = overlay(base, of_rounds(tail, "bucket", pairs), state.table.key)
         open_rows = tail.filter(pl.col("round") >= this_round).join(pairs.lazy(), on=["bucket", "round"], how="anti")
-        folded = now.with_columns(layer=pl.lit("base")).sort(state.table.sorted_by)
+        folded = laid_out(now.with_columns(layer=pl.lit("base")), state.table)
         for part in pl.collect_all([folded, open_rows]):
             # One batch: the writer deals batches out to its threads, so that only the order within one is kept.
             yield from part.rechunk().to_arrow().to_batches()
+
+
+def laid_out(rows: pl.LazyFrame, table: Table) -> pl.LazyFrame:
+    """Sort rows as they lie in a base: what falls due on one day together, so that a reader of due rows skips the rest.
+
+    A round asks for URLs of many hosts. In the order of hosts alone they are spread over the whole base, and each
+    round would read all of it.
+    """
+    due = {
+        "due_at": pl.col("due_at"),
+        "interval_s": pl.col("fetched_at") + pl.duration(microseconds=pl.col("interval_s") * 1e6),
+    }
+    days = [at.dt.truncate("1d") for name, at in due.items() if name in table.column_names]
+    return rows.sort(*days, *table.sorted_by, nulls_last=True)

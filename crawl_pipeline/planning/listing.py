@@ -5,7 +5,7 @@ Reads state and robots.txt answers, asks core.selection and core.robots; writes 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -21,6 +21,10 @@ Rules = dict[int, robots.Rules]
 
 _DRAWN = ["bucket", "url_hash", "host", "band", "due_at"]
 """What selection needs of a due URL: a frontier may have millions, of which a round asks for some thousands."""
+_HORIZONS = (timedelta(hours=1), timedelta(days=2))
+JUDGED = 100_000
+"""Rules times URLs that one plan looks at for one host; the rest is judged when its turn comes."""
+
 _TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modified"]
 
 
@@ -73,12 +77,24 @@ def _whole(sight: Sight, wanted: pl.DataFrame, admitted: pl.DataFrame) -> pl.Dat
 
 
 def next_due(sight: Sight, fetch_list: pl.DataFrame) -> dict[int, datetime]:
-    """When the next URL falls due in the buckets that have nothing to be asked for now."""
-    empty = sorted(set(sight.lease.buckets) - set(fetch_list["bucket"]))
-    if not empty:
-        return {}
-    later = sight.rows("frontier", pl.col("due_at") > sight.now).filter(pl.col("bucket").is_in(empty))
-    return dict(later.group_by("bucket").agg(pl.col("due_at").min()).collect().iter_rows())
+    """When the next URL falls due in the buckets that have nothing to be asked for now.
+
+    Looks an hour ahead, then further: a base lies in the order of due days, so that a near date is found early in it.
+    """
+    empty, found = set(sight.lease.buckets) - set(fetch_list["bucket"]), dict[int, datetime]()
+    since = sight.now
+    for until in [sight.now + step for step in _HORIZONS] + [None]:
+        if left := sorted(empty - set(found)):
+            found |= _first_due(sight, left, since, until)
+        since = until or since
+    return found
+
+
+def _first_due(sight: Sight, buckets: list[int], since: datetime, until: datetime | None) -> dict[int, datetime]:
+    due = pl.col("due_at")
+    later = sight.lake.scan("frontier", buckets=buckets, at=sight.at,
+                            where=(due > since) & (due <= until) if until else due > since)  # fmt: skip
+    return dict(later.group_by("bucket").agg(due.min()).collect().iter_rows())
 
 
 def _suspects(
@@ -92,10 +108,21 @@ def _suspects(
 
 def _forbidden(sight: Sight, suspects: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules) -> pl.DataFrame:
     answers = _answers_of(sight, hosts.join(suspects, on="host", how="semi"), policy, rules)
+    suspects = suspects.filter(_turns_of(suspects) < _most_judged(answers))
     return suspects.filter(
         pl.Series([_is_forbidden(answers[host], url) for host, url in suspects.select("host", "url").iter_rows()],
                   dtype=pl.Boolean)
     )  # fmt: skip
+
+
+def _turns_of(suspects: pl.DataFrame) -> pl.Series:
+    return suspects.select(turn=pl.int_range(pl.len()).over("host"))["turn"]
+
+
+def _most_judged(answers: Mapping[str, Mapping[str, RobotsAnswer]]) -> pl.Expr:
+    """How many URLs of each host are judged in one plan: a file of many rules must not hold up everybody's round."""
+    most = {host: JUDGED // (1 + sum(len(a.rules.rules) for a in of.values())) for host, of in answers.items()}
+    return pl.col("host").replace_strict(most, default=0, return_dtype=pl.Int64)
 
 
 def _answers_of(sight: Sight, hosts: pl.DataFrame, policy: Policy, rules: Rules) -> dict[str, dict[str, RobotsAnswer]]:

@@ -64,6 +64,18 @@ def test_a_fold_leaves_a_sorted_base_and_no_tail(lake: Lake) -> None:
     assert len(lake.files("frontier")) == 1
 
 
+def test_a_fold_lays_together_what_falls_due_on_one_day(lake: Lake) -> None:
+    days = {1: 2, 2: None, 3: 0, 4: 2, 5: 1, 6: 0}
+    at = [None if days[key] is None else NOON + timedelta(days=days[key], hours=key) for key in sorted(days)]
+    lease = lake.claim([0], "w", NOON, 60)
+    lake.write(lease, "frontier", urls(0, dict.fromkeys(days, "new")).with_columns(
+        due_at=pl.Series(at, dtype=pl.Datetime("us", "UTC")), host=pl.lit("h.test")))  # fmt: skip
+    lake.commit(lease, done(lease))
+    lake.fold(lake.renew(lease, NOON, 60), "frontier", least=1)
+
+    assert lake.scan("frontier").collect()["url_hash"].to_list() == [3, 6, 5, 1, 4, 2]
+
+
 def test_a_fold_keeps_rows_of_the_round_that_is_being_written(lake: Lake) -> None:
     lease = rounds(lake, lake.claim([0], "w", NOON, 60), {1: "new"})
     lake.write(lease, "frontier", urls(0, {1: "fetched"}))
