@@ -1,5 +1,6 @@
 """What a person sees: a line per round while a crawl runs, and its funnel at the end."""
 
+import unicodedata
 from datetime import datetime
 from typing import Any
 
@@ -95,7 +96,7 @@ def maintained(console: Console, done: Maintained) -> None:
     table = Table(box=None, padding=(0, 2), title_style="bold", title_justify="left",
                   title=f"{len(done.buckets)} buckets" + (", nothing to do" if done.idle else ""))  # fmt: skip
     for name in ("", "live files", "live bytes", "rows swept", "buckets folded", "old files deleted"):
-        table.add_column(name, justify="right" if name else "left")
+        table.add_column(name, justify="right" if name else "left", no_wrap=not name)
     for kept in done.tables:
         table.add_row(
             kept.table, _change(kept.before.files, kept.after.files), _change(kept.before.bytes, kept.after.bytes),
@@ -116,18 +117,25 @@ def _change(before: int, after: int) -> str:
 def in_words(value: object) -> str:
     """A fact in one line: absent parts left out, times to the second."""
     match value:
-        case None | [] | {}:
-            return "-"
-        case dict():
-            return ", ".join(f"{key} {in_words(part)}" for key, part in value.items() if part is not None)
-        case list():
-            return "; ".join(map(in_words, value))
+        case dict() if value:
+            text = ", ".join(f"{key} {in_words(part)}" for key, part in value.items() if part is not None)
+        case list() if value:
+            text = "; ".join(map(in_words, value))
+        case None | dict() | list():
+            text = "-"
         case datetime():
-            return f"{value:%F %T} UTC"
+            text = f"{value:%F %T} UTC"
         case float():
-            return f"{value:.6g}"
+            text = f"{value:.6g}"
         case _:
-            return str(value)
+            text = printable(str(value))
+    return text
+
+
+def printable(text: str) -> str:
+    """Text of pages and hosts without what a terminal would obey: control and direction characters are shown."""
+    hidden = {c for c in set(text) - {"\n"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+    return text.translate({ord(c): f"\\u{ord(c):04x}" for c in hidden})
 
 
 def _table(title: str) -> Table:
