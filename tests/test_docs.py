@@ -286,7 +286,7 @@ def test_numbers_that_the_politeness_page_gives_are_the_defaults():
     assert f"factor {rules.download_factor:g}:" in page
     assert f"| {rules.download_gap_cap_s:g} s |" in page
     assert f"| {rules.crawl_delay_cap_s / 86_400:g} d |" in page
-    assert f"| {rules.retry_after_cap_s / 3600:g} h |" in page
+    assert f"| {rules.retry_after_cap_s / 86_400:g} d |" in page
     assert f"| back-off | {rules.backoff_first_s:g} s" in page
     assert f"| {rules.backoff_cap_s / 3600:g} h |" in page
     assert f"{RULES.budget.fetches_per_host_day:,} pages" in page

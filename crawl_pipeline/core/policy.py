@@ -81,7 +81,7 @@ class Politeness(Section):
     crawl_delay_cap_s: PositiveFloat = key(
         31_536_000.0, "s; most that a Crawl-delay may ask for; a year: who asks for days is asked that seldom"
     )
-    retry_after_cap_s: PositiveFloat = key(86_400.0, "s; most that a Retry-After may ask for")
+    retry_after_cap_s: PositiveFloat = key(604_800.0, "s; most that a Retry-After may ask for; a week")
     backoff_first_s: PositiveFloat = key(8.0, "s; extra gap after a first 429, 503 or timeout; doubles each time")
     backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to")
     calm_answers: PositiveInt = key(10, "answers without trouble after which the extra gap is halved")

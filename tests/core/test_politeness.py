@@ -118,7 +118,7 @@ def test_trouble_starts_the_count_of_calm_answers_again():
         (HostPace(crawl_delay_s=864_000), None, 864_000),
         (HostPace(crawl_delay_s=1e300), None, 31_536_000),
         (HostPace(), 120, 120),
-        (HostPace(), 1e9, 86_400),
+        (HostPace(), 1e9, 604_800),
         (HostPace(backoff_s=8), 120, 128),
         (HostPace(backoff_s=8, crawl_delay_s=10, download_s=1), None, 18),
     ],

@@ -15,7 +15,6 @@ from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 DAY = 86_400.0
 POLICY = policy()
 PRIOR_B_DAYS = recrawl.PRIOR_A * POLICY.recrawl.first_s / DAY
-UNFORGETTING = policy(recrawl={"forget_s": 1e15})
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
          "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String}  # fmt: skip
 
@@ -77,7 +76,10 @@ def test_an_unchanged_visit_adds_its_days_to_the_evidence():
 def test_a_change_matches_mean_and_variance_of_the_true_posterior(a, b, days):
     """It is rate^(a-1) e^(-b rate) (1 - e^(-gap rate)): changed within the gap, nobody knows when."""
     known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
-    row = recrawl.learn(known, visit(text_hash=8, ended_at=after(days * DAY)), UNFORGETTING).row(0, named=True)
+    row = recrawl.learn(known, visit(text_hash=8, ended_at=after(days * DAY)), POLICY).row(0, named=True)
+
+    share = 0.5 ** (days * DAY / POLICY.recrawl.forget_s)
+    a, b = recrawl.PRIOR_A + (a - recrawl.PRIOR_A) * share, PRIOR_B_DAYS + (b - PRIOR_B_DAYS) * share
 
     # With moments of Gamma(a, b) and of Gamma(a, b + gap), weighted: E[x^k f] = M_k(b) - (b/(b+g))^a M_k(b+g).
     rest = (b / (b + days)) ** a
@@ -136,8 +138,9 @@ def test_changes_of_late_count_more_than_those_of_long_ago():
 
 @given(st.floats(0.4, 50), st.floats(0.01, 100), st.floats(0.001, 60))
 def test_a_change_never_lengthens_the_wait_and_no_change_never_shortens_it(a, b, days):
+    """Forgetting pulls towards the first wait, so that is set to the wait at hand."""
     known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
-    rules = policy(recrawl={"forget_s": 1e15, "shortest_s": 1e-3, "longest_s": 1e12})
+    rules = policy(recrawl={"first_s": b / a * DAY, "shortest_s": 1e-3, "longest_s": 1e9})
     still, moved = (
         recrawl.learn(known, visit(text_hash=text, ended_at=after(days * DAY)), rules)["interval_s"].item()
         for text in (7, 8)
