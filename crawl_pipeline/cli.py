@@ -39,6 +39,13 @@ OURS = (
 
 out = Console(highlight=False, soft_wrap=True)
 
+
+def _is_a_time(context: click.Context, option: click.Parameter, minutes: float) -> float:
+    if not 0 < minutes <= 100_000:
+        raise click.BadParameter(f"expected minutes within 0 and 100000, found {minutes}")
+    return minutes
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value for programs.")
 policy_file = click.option(
     "--policy", "policy_path", type=click.Path(dir_okay=False, path_type=Path), envvar="CRAWL_POLICY",
@@ -81,7 +88,7 @@ def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
 @click.option("--contact", help="URL or mailto: address where a site owner reaches you.")
 @policy_file
 def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy_path: Path | None) -> None:
-    """Make a lake, and a policy with every default commented."""
+    """Make a lake, and a policy in which every default is explained."""
     path = _policy_path(lake, policy_path)
     text = policies.render()
     for name, value in (("name", agent), ("contact", contact)):
@@ -93,31 +100,42 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     if path.exists():
-        out.print(f"kept the policy {path}")
+        out.print(f"kept the policy {escape(str(path))}")
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         to_do = "" if agent and contact else ": fill in name and contact under \\[agent]"
-        out.print(f"made the policy {path}{to_do}")
-    out.print(f"made the lake {lake} with {buckets} buckets; next: crawl --lake {lake} seed URL")
+        out.print(f"made the policy {escape(str(path))}{to_do}")
+    out.print(escape(f"made the lake {lake} with {buckets} buckets; next: crawl --lake {lake} seed URL"))
 
 
 @command()
 @click.argument("urls", nargs=-1)
-@click.option("--file", "files", multiple=True, type=click.File(), help="File with a URL per line; - reads stdin.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.File(encoding="utf-8-sig"),
+    help="File with a URL per line; - reads stdin.",
+)
 @click.option("--tag", help="Name of the seed list; inherited by all that is found from it.")
 def seed(lake: str, urls: tuple[str, ...], files: tuple[Any, ...], tag: str | None) -> None:
     """Order URLs to be crawled; all of them or, if one is wrong, none."""
-    lines = (line.strip() for file in files for line in file)
+    try:
+        lines = [line.strip() for file in files for line in file]
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"expected a file of URLs in UTF-8, found other bytes: {error}") from error
     hrefs = [*urls, *(line for line in lines if line and not line.startswith("#"))]
     if not hrefs:
         raise click.UsageError("name at least one URL, or a --file with URLs")
     count = seeding.seed(Lake.open(lake), hrefs, tag=tag, now=datetime.now(UTC))
-    out.print(f"ordered {count} seeds; the next round of their buckets takes them up: crawl --lake {lake} run")
+    seeds = "1 seed" if count == 1 else f"{count} seeds"
+    out.print(escape(f"ordered {seeds}; the next round of their buckets takes them up: crawl --lake {lake} run"))
 
 
 @command()
-@click.option("--minutes", default=5.0, show_default=True, help="Time budget; ends sooner when nothing falls due.")
+@click.option("--minutes", callback=_is_a_time, default=5.0, show_default=True,
+              help="Time budget; ends sooner when nothing falls due.")  # fmt: skip
 @click.option("--buckets", "chosen", help="Buckets to work on, such as 0-3,7 (default: all that are free).")
 @policy_file
 @as_json
@@ -169,7 +187,7 @@ def explain(lake: str, url: str, policy_path: Path | None, *, as_json: bool) -> 
     if as_json:
         _print_json({"url": found.url, "because": found.because} | found.facts)
         return
-    out.print(f"[b]{escape(found.url)}[/]\n{escape(found.because)}")
+    out.print(f"[b]{escape(found.url)}[/]\n{escape(display.printable(found.because))}")
     for name, fact in found.facts.items():
         for row in fact if isinstance(fact, list) else [fact]:
             out.print(f"[dim]{name}[/]  {escape(display.in_words(row))}")
@@ -177,16 +195,19 @@ def explain(lake: str, url: str, policy_path: Path | None, *, as_json: bool) -> 
 
 @command()
 @click.argument("query")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
 @as_json
-def sql(lake: str, query: str, *, as_json: bool) -> None:
+def sql(lake: str, query: str, *, as_csv: bool, as_json: bool) -> None:
     """Run one SELECT over the lake's tables (DuckDB); `show tables` and `describe TABLE` list what is there."""
+    from crawl_pipeline import display
+
     rows = corpus.query(Lake.open(lake), query)
     if as_json:
         _print_json(rows.to_dicts())
-        return
-    with pl.Config(tbl_rows=200, tbl_cols=40, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,
-                   fmt_str_lengths=80, tbl_width_chars=out.width, tbl_formatting="UTF8_FULL_CONDENSED"):  # fmt: skip
-        click.echo(rows)
+    elif as_csv:
+        click.echo(display.flat(rows).write_csv(), nl=False)
+    else:
+        display.rows(out, rows)
 
 
 @command()
@@ -233,7 +254,7 @@ def resume(lake: str, host: str) -> None:
 @command()
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=Path("demo-lake"),
               show_default=True, help="Where lake, policy and access log go; replaces an earlier demo.")  # fmt: skip
-@click.option("--minutes", default=3.0, show_default=True, help="Time budget of the crawl.")
+@click.option("--minutes", callback=_is_a_time, default=3.0, show_default=True, help="Time budget of the crawl.")
 def demo(lake: str, folder: Path, minutes: float) -> None:
     """Crawl a web of real pages on loopback through Dagster, and report."""
     from crawl_pipeline import demo as demo_web
@@ -248,7 +269,8 @@ def ui(lake: str, port: int) -> None:
     from crawl_pipeline import demo as demo_web
 
     Lake.open(lake)
-    sys.exit(demo_web.open_ui(lake, port))
+    _policy(lake, None)
+    sys.exit(demo_web.open_ui(lake, port, out))
 
 
 @command()
@@ -256,14 +278,15 @@ def ui(lake: str, port: int) -> None:
 @as_json
 def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     """Check what a crawl needs: Python, packages, the lake, its leases, the policy, name servers."""
-    from crawl_pipeline import doctoring
+    from crawl_pipeline import display, doctoring
 
     findings = doctoring.examine(lake, _policy_path(lake, policy_path), datetime.now(UTC))
     if as_json:
         _print_json([{"what": f.what, "well": f.well, "found": f.found} for f in findings])
     else:
         for finding in findings:
-            out.print(f"{'[green]well[/]' if finding.well else '[red]ill [/]'}  {finding.what}: {finding.found}")
+            mark = "[green]well[/]" if finding.well else "[red]ill [/]"
+            out.print(f"{mark}  {finding.what}: {escape(display.printable(finding.found))}")
     sys.exit(0 if all(finding.well for finding in findings) else 1)
 
 
@@ -289,8 +312,8 @@ def _policy(lake: str, given: Path | None) -> Policy:
             f"expected a policy at {path}, found none: make one with `crawl init`, or name it with --policy"
         )
     try:
-        return policies.load(path.read_text())
-    except PolicyError as error:
+        return policies.load(path.read_text(encoding="utf-8"))
+    except (PolicyError, OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: {error}") from error
 
 

@@ -85,8 +85,7 @@ depth = 6
 [budget]
 urls_per_host = 300
 [retry]
-first_s = 1.0
-attempts = 3
+first_s = 600.0
 [addresses]
 allow = ["127.0.0.0/8"]
 [resolver]
@@ -115,15 +114,21 @@ def farewell(folder: Path, lake: Lake) -> str:
     """Where everything is, and what to try next."""
     asked = corpus.query(lake, "select url from frontier where status = 'refused' order by url limit 1")
     url = asked.item() if asked.height else "http://docs.test/"
-    crawl = f"{Path(sys.executable).parent / 'crawl'} --lake {lake.root}"
+    crawl = f"{_near(Path(sys.executable).parent / 'crawl')} --lake {_near(Path(lake.root))}"
     return f"""
-The lake is in {lake.root}, the web's access log in {folder / "access.log"}. Try next:
+The lake is in {_near(Path(lake.root))}, the web's access log in {_near(folder / "access.log")}. Try next:
   {crawl} sql "select host, count(*) as pages, sum(word_count) as words from pages group by host order by pages desc"
   {crawl} explain {url}
   make ui"""
 
 
-def open_ui(lake: str, port: int) -> int:
+def _near(path: Path) -> Path:
+    """The path as a person here would type it."""
+    here = Path.cwd()
+    return path.absolute().relative_to(here) if path.absolute().is_relative_to(here) else path
+
+
+def open_ui(lake: str, port: int, console: Console) -> int:
     """Run Dagster's UI on the lake until it is closed; a demo's lake gets its web back, to be crawled on."""
     from crawl_pipeline.resources.instance import instance_at
 
@@ -134,9 +139,22 @@ def open_ui(lake: str, port: int) -> int:
     home = folder / "dagster" if is_demo else Path(root, "dagster") if local else Path("dagster-home").resolve()
     with instance_at(home):  # so that the folder has its settings
         pass
-    settings = {"DAGSTER_HOME": str(home), "CRAWL_LAKE": root, "CRAWL_BUCKETS": str(Lake.open(lake).buckets)}
-    command = [sys.executable, "-m", "dagster", "dev", "-m", "crawl_pipeline.definitions", "--port", str(port)]
+    settings = {"DAGSTER_HOME": str(home), "CRAWL_LAKE": root, "CRAWL_BUCKETS": str(Lake.open(lake).buckets),
+                "PYTHONWARNINGS": "ignore"}  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "dagster",
+        "dev",
+        "-m",
+        "crawl_pipeline.definitions",
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+    ]
     with serving(folder, port_of(folder) or 0) if is_demo else nullcontext():
+        console.print(f"Dagster's UI comes up at http://127.0.0.1:{port} in half a minute; Ctrl-C ends it")
         process = subprocess.Popen(command, env=os.environ | settings)
         signal.signal(signal.SIGTERM, lambda *_: process.terminate())
         try:

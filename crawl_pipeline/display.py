@@ -1,11 +1,13 @@
 """What a person sees: a line per round while a crawl runs, and its funnel at the end."""
 
+import json
 import unicodedata
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from crawl_pipeline.core.outcome import OUTCOMES
@@ -13,6 +15,19 @@ from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.rounds import Done
 
 WELL = {"fetched", "not_modified", "redirected"}
+
+
+MOST_NAMED = 3
+"""Outcomes that a round's line names."""
+
+MEANINGS = {
+    "again in this batch": "links to a URL that another link of the batch leads to",
+    "seen": "links to URLs known already",
+    "file type": "endings of budget.skip_extensions",
+    "outside scope.follow": "not of a seed's site, or host",
+    "nofollow": "the link or its page asks not to follow",
+}
+"""What a refusal means where its name alone does not say it; the others name the policy's key."""
 
 
 class RoundLines:
@@ -27,8 +42,11 @@ class RoundLines:
         rows = done.rows
         outcomes = tally(rows, "outcomes")
         self._pages += int(rows["page_count"].sum())
-        seconds = max(*rows["fetch_s"], 1e-9)
-        mix = ", ".join(f"{count} {_coloured(name)}" for name, count in sorted(outcomes.items(), key=lambda o: -o[1]))
+        seconds = max(*rows["fetch_s"], 1.0)
+        most = sorted(outcomes.items(), key=lambda outcome: -outcome[1])
+        rest = sum(count for _, count in most[MOST_NAMED:])
+        mix = ", ".join(f"{count} {_coloured(name)}" for name, count in most[:MOST_NAMED])
+        mix += f", {rest} others" if rest else ""
         self._console.print(
             f"[dim]round[/] {done.round:<5d} [dim]selected[/] {rows['selected_count'].sum():<5d}"
             f"[dim]known[/] {rows['known_count'].sum():<6d} [dim]pages[/] {self._pages:<6d}"
@@ -56,8 +74,12 @@ def funnel(console: Console, figures: dict[str, Any]) -> None:
     refused = _table("What became of the links that were read")
     refused.add_row("admitted", f"{rounds['admitted'] or 0:,}", "became known URLs")
     for name, count in figures["refused"].items():
-        refused.add_row(name, f"{count:,}", "")
+        refused.add_row(name, f"{count:,}", MEANINGS.get(name, "beyond this limit of the policy"))
     console.print(refused)
+    waiting = figures["statuses"].get("waiting", 0)
+    if waiting:
+        due = in_words(figures["frontier"]["next_due_at"])
+        console.print(f"[b]Waiting[/]: {waiting:,} URLs; the next falls due at {due}; `crawl explain URL` says why")
     if politeness["pairs"]:
         console.print(
             f"[b]Politeness[/]: {politeness['pairs']:,} waits between requests to a host, "
@@ -130,6 +152,45 @@ def in_words(value: object) -> str:
         case _:
             text = printable(str(value))
     return text
+
+
+SHOWN = 200
+"""Rows that a person is shown at the most."""
+
+
+def rows(console: Console, found: pl.DataFrame) -> None:
+    """Print rows as a table, or one below the other where their columns do not fit the width."""
+    cells = [[in_words(value) for value in row] for row in flat(found.head(SHOWN)).iter_rows()]
+    widths = [max(map(len, column)) for column in zip(found.columns, *cells, strict=True)] if found.width else []
+    if sum(widths) + 2 * len(widths) <= console.width or found.width <= MOST_FOLDED:
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        for name, dtype in found.schema.items():
+            table.add_column(escape(name), justify="right" if dtype.is_numeric() else "left", overflow="fold")
+        for row in cells:
+            table.add_row(*map(escape, row))
+        console.print(table, soft_wrap=False)
+    else:
+        for row in cells:
+            console.print(
+                "\n".join(f"[b]{name}[/]  {escape(cell)}" for name, cell in zip(found.columns, row, strict=True))
+            )
+            console.print()
+    more = f", {SHOWN} shown" if found.height > SHOWN else ""
+    console.print(f"[dim]{found.height:,} {'row' if found.height == 1 else 'rows'}{more}[/]")
+
+
+MOST_FOLDED = 5
+"""Columns that are folded within a table rather than shown one below the other."""
+
+
+def flat(found: pl.DataFrame) -> pl.DataFrame:
+    """Columns that have no short text form, given one: blobs by their size, nested values as JSON."""
+    binary = [name for name, dtype in found.schema.items() if dtype == pl.Binary]
+    nested = [name for name, dtype in found.schema.items() if dtype.is_nested()]
+    return found.with_columns(
+        *(pl.concat_str(pl.col(name).bin.size(), pl.lit(" bytes")).alias(name) for name in binary),
+        *(pl.Series(name, [json.dumps(row, default=str) for row in found[name].to_list()]) for name in nested),
+    )
 
 
 def printable(text: str) -> str:

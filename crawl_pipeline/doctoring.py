@@ -37,8 +37,8 @@ def examine(lake: str, policy: Path, now: datetime) -> list[Finding]:
 
 def _policy(path: Path) -> list[Finding]:
     try:
-        policy = policies.load(path.read_text())
-    except (OSError, policies.PolicyError) as trouble:
+        policy = policies.load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as trouble:  # PolicyError and bad UTF-8 among them
         return [Finding("policy", well=False, found=f"{trouble} (make one with `crawl init`, or edit it)")]
     servers = ", ".join(policy.resolver.name_servers) or "the system's"
     named = f"{path}: {policy.agent.header}, id {policy.id}"

@@ -12,6 +12,9 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
 from crawl_pipeline.lake import Lake
 
+SHOWN = 20
+"""How many wrong seeds an error lists."""
+
 
 class SeedError(ValueError):
     """Some seeds are no URLs that can be crawled; nothing was ordered."""
@@ -26,7 +29,9 @@ def seed(lake: Lake, hrefs: Iterable[str], *, tag: str | None, now: datetime, by
         except urls.NotCrawlable as refusal:
             wrong.append(f"  {href}: {refusal}")
     if wrong:
-        raise SeedError("these are not URLs that can be crawled, so nothing was seeded:\n" + "\n".join(wrong))
+        more = [f"  and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
+        lines = "\n".join([*wrong[:SHOWN], *more])
+        raise SeedError(f"these are not URLs that can be crawled, so nothing was seeded:\n{lines}")
     if found:
         _give(lake, [{"kind": "seed", "url": url, "host": urls.host(url), "tag": tag} for url in found], now, by)
     return len(found)

@@ -70,7 +70,8 @@ def query_codec(encoding: str) -> str:
 def from_content_type(content_type: str | None) -> str | None:
     """Return the encoding that the charset parameter of Content-Type names (RFC 9110 8.3.1), if it is one."""
     found = _PARAMETER.search(content_type) if content_type else None
-    return _named(found[1] or found[2] or found[3] or "") if found else None
+    name = _named(found[1] or found[2] or found[3] or "") if found else None
+    return "windows-1252" if name == "x-user-defined" else name
 
 
 def _named(label: str) -> str | None:

@@ -33,10 +33,11 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a page is read: bytes of markup, links."""
+    """How much of a page is read: bytes of markup, links, characters of all its links together."""
 
     body_bytes: int = 3_000_000
     links: int = 5_000
+    link_characters: int = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def read(
     return Page(
         title=found.title,
         lang=found.lang,
-        links=_links(found, join, declared, refresh),
+        links=_links(found, join, declared, refresh, limits.link_characters),
         base=base,
         canonical=declared,
         alternates=tuple((lang, to) for lang, href in found.alternates if (to := _target(href, join))),
@@ -108,14 +109,22 @@ def _target(href: str | None, resolve: Callable[[str], str]) -> str | None:
         return None
 
 
-def _links(found: Found, join: Callable[[str], str], declared: str | None, refresh: str | None) -> tuple[Link, ...]:
+def _links(
+    found: Found, join: Callable[[str], str], declared: str | None, refresh: str | None, most_characters: int
+) -> tuple[Link, ...]:
     """Return every link once per kind, in document order within a kind."""
     followed: dict[str, bool] = {}
+    # A long base makes every short reference long: what is kept of one page is bounded in characters too.
+    room = most_characters
     for href, nofollow in found.hrefs.items():
         try:
             url = join(href)
         except NotCrawlable:
             continue
+        room -= len(url)
+        if room < 0:
+            found.cut = True
+            break
         followed[url] = nofollow and followed.get(url, True)
     links = [Link(url, "link", nofollow) for url, nofollow in followed.items()]
     others = [Link(to, kind) for href, kind in found.others if (to := _target(href, join))]

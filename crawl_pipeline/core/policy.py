@@ -13,10 +13,15 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import xxhash
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-Count = Annotated[int, Field(ge=0)]
+# No number needs to be larger: a longer time is over 30 years, and more of anything does not fit into memory.
+MOST = 1_000_000_000
+Count = Annotated[int, Field(ge=0, le=MOST)]
+PositiveInt = Annotated[int, Field(gt=0, le=MOST)]
+PositiveFloat = Annotated[float, Field(gt=0, le=MOST)]
+HostName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+(\.[a-z0-9_-]+)*$|^\[[0-9a-f:.]+\]$")]
 Patterns = list[str]
 
 
@@ -142,12 +147,24 @@ class Addresses(Section):
 class Resolver(Section):
     """How host names become addresses."""
 
-    hosts: dict[str, list[str]] = key({}, "names with fixed addresses; *.suffix matches all names below it")
+    hosts: dict[str, list[str]] = key(
+        {}, 'names with fixed addresses, as {"a.test" = ["127.0.0.5"]}; *.suffix matches all names below'
+    )
     name_servers: list[str] = key([], "IP addresses of name servers; empty: the system's")
     ttl_floor_s: PositiveFloat = key(60.0, "s; an answer is kept at least so long")
     ttl_ceiling_s: PositiveFloat = key(86_400.0, "s; an answer is kept at most so long")
     negative_ttl_s: PositiveFloat = key(300.0, "s; a failed look-up is remembered so long")
     timeout_s: PositiveFloat = key(5.0, "s; for one look-up")
+
+    @field_validator("name_servers")
+    @classmethod
+    def _are_addresses(cls, found: list[str]) -> list[str]:
+        return [str(ipaddress.ip_address(text)) for text in found]
+
+    @field_validator("hosts")
+    @classmethod
+    def _have_addresses(cls, found: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {name.lower(): cls._are_addresses(addresses) for name, addresses in found.items()}
 
 
 class Scope(Section):
@@ -231,7 +248,7 @@ class Policy(Section):
     budget: Budget = Budget()
     retry: Retry = Retry()
     recrawl: Recrawl = Recrawl()
-    host: dict[str, HostRule] = {}
+    host: dict[HostName, HostRule] = {}
 
     @cached_property
     def id(self) -> str:
@@ -299,6 +316,8 @@ def _in_words(error: Any) -> str:
         section = sections().get(str(error["loc"][0])) if len(error["loc"]) > 1 else None
         known = (section or Policy).model_fields
         return f"  {where}: there is no such key; known here: {', '.join(known)}"
+    if error["type"] == "string_pattern_mismatch":
+        return f"  {where}: expected other text, found {error['input']!r}{_says(error['loc'])}"
     found = "" if error["type"] == "missing" else f"; found {error['input']!r}"
     says = _says(error["loc"])
     return f"  {where}: {error['msg']}{found if len(found) < 200 else ''}{says}"

@@ -168,11 +168,14 @@ def origin(url: str) -> str:
 
 
 def host(url: str) -> str:
-    """Return the host of a canonical URL as it stands there, without port; IPv6 keeps its brackets."""
+    """Return the host of a canonical URL without port; IPv6 keeps its brackets.
+
+    A final dot, which the URL may keep, is left out: `h.example.` is the same server, and has one turn with it.
+    """
     authority = origin(url).partition("://")[2]
     if authority.startswith("["):
         return authority[: authority.index("]") + 1]
-    return authority.partition(":")[0]
+    return authority.partition(":")[0].removesuffix(".")
 
 
 @cache

@@ -230,6 +230,7 @@ class Lanes:
         else:
             self._finish(lane, target, "fetched", None, request=request)
             self._done[-1].page = result
+            self._held_bytes += len(result.text or "") + result.links.size
 
     def _finish(
         self, lane: HostLane, target: Target, outcome: str, reason: str | None, *,

@@ -6,6 +6,7 @@ that misses it or dies each page is tried alone, so that only the culprit is los
 """
 
 import os
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -43,6 +44,11 @@ class FoundLinks:
     kinds: tuple[str, ...] = ()
     nofollow: tuple[bool, ...] = ()
     lastmod_at: tuple[datetime | None, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the links hold."""
+        return sum(map(len, self.urls)) + 200 * len(self.urls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class Readers:
 
     async def run(self) -> None:
         """Read what is given until cancelled."""
-        async with trio_parallel.open_worker_context() as context, trio.open_nursery() as nursery:
+        async with trio_parallel.open_worker_context(init=_leave_signals) as context, trio.open_nursery() as nursery:
             for _ in range(self._processes):
                 nursery.start_soon(self._serve, partial(context.run_sync, kill_on_cancel=True))
 
@@ -146,6 +152,13 @@ class Readers:
         if len(bodies) == 1:
             return [f"not read within {self._seconds:g} s"]
         return [result for body in bodies for result in await self._read([body], slate, run_sync)]
+
+
+def _leave_signals() -> bool:
+    """In the process: let the worker say when to stop; a signal to the whole group is for the worker alone."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return True
 
 
 class InlineReaders:

@@ -15,6 +15,9 @@ from crawl_pipeline.fetch.lane import HostLane, NoTurn
 from crawl_pipeline.fetch.visits import Request, RobotsAnswer
 from crawl_pipeline.fetch.wire import Headers
 
+NOT_REACHED = ("dns_error", "address_refused")
+"""Failures before anything was sent: often a mistake at our end, looked at again as soon as any URL."""
+
 
 def refusal(answer: RobotsAnswer, url: str) -> tuple[str, str] | None:
     """Outcome and reason if the answer forbids the URL, else None."""
@@ -56,8 +59,11 @@ def read_answer(origin: str, host: str, bucket: int, followed: Followed, failure
     state = robots.answer(got.status, followed.failure)
     body = got.body[: robots.READ_BYTES] if state == "rules" else b""
     lives_s = policy.robots.ttl_s
-    if state == "disallow_all":  # a host that stays away is asked less and less
-        lives_s = min(policy.robots.unreachable_s * 2.0 ** max(0, min(failures, 16) - 1), lives_s)
+    if (
+        state == "disallow_all"
+    ):  # a host that stays away is asked less and less; one that was not reached at all, sooner
+        first_s = policy.retry.first_s if followed.failure in NOT_REACHED else policy.robots.unreachable_s
+        lives_s = min(first_s * 2.0 ** max(0, min(failures, 16) - 1), lives_s)
     return RobotsAnswer(
         bucket=bucket, host=host, origin=origin, state=state, http_status=got.status, reason=followed.reason,
         robots_id=urls.hash64(f"{origin} {got.ended_at.isoformat()}"), fetched_at=got.ended_at,

@@ -215,7 +215,9 @@ class WireTransport(httpx.AsyncBaseTransport):
         addresses = await self._resolver.resolve(host.strip("[]"))
         refused = [address for address in addresses if not allowed(address, self._allow)]
         if refused:
-            raise WireError("address_refused", f"{host} leads to {refused[0]}")
+            raise WireError(
+                "address_refused", f"{host} leads to {refused[0]}, which is not public and not in addresses.allow"
+            )
         return addresses[:MOST_ADDRESSES]
 
     async def _open(self, address: str, to: Place) -> Connection:

@@ -143,6 +143,8 @@ class DeltaTable:
                 f"expected the table {self.table.name!r} at {self.uri}, found none: "
                 "create a new lake, or use the program version that made this one"
             ) from None
+        except DeltaError as trouble:
+            raise LakeMismatch(f"table {self.table.name!r} at {self.uri} cannot be read: {trouble}") from trouble
         expected, found = _fields(_delta_schema(self.table)), _fields(opened.schema())
         if expected == found and opened.metadata().partition_columns == list(self.table.partitioned_by):
             return

@@ -60,7 +60,9 @@ class Lake:
             raise ValueError(f"expected a bucket count that is a power of two up to {MOST_BUCKETS}, found {buckets}")
         tables = _tables(root, storage_options, backoff)
         if tables["leases"].exists():
-            raise LakeExists(f"expected no lake at {root}, found one: open it, or choose another root")
+            raise LakeExists(
+                f"expected no lake at {root}, found one: it is ready for use; its policy can be edited at any time"
+            )
         for table in tables.values():
             if table.table is not LEASES:
                 table.create()
@@ -74,7 +76,9 @@ class Lake:
         """Open a lake whose tables are exactly the declared ones."""
         tables = _tables(root, storage_options, backoff)
         if not tables["leases"].exists():
-            raise LakeMissing(f"expected a lake at {root}, found none: create one, or correct the root")
+            raise LakeMissing(
+                f"expected a lake at {root}, found none: make one with `crawl init`, or name another with --lake"
+            )
         with ThreadPoolExecutor(len(tables)) as pool:
             list(pool.map(DeltaTable.check, tables.values()))
         return cls(root, tables, int(tables["leases"].live()["rows"].sum()))
@@ -207,8 +211,21 @@ def _name(table: str | Table) -> str:
 def _tables(root: str, options: Mapping[str, str] | None, backoff: Backoff | None) -> dict[str, DeltaTable]:
     given = dict(options or {})
     _refuse_unsafe(given if "://" not in root else {**os.environ, **given})
-    base = root.rstrip("/") if "://" in root else os.path.abspath(root)
+    base = root.rstrip("/") if "://" in root else _folder(root)
     return {name: DeltaTable(base, table, given, backoff or Backoff()) for name, table in TABLES.items()}
+
+
+def _folder(root: str) -> str:
+    """The absolute path of a local lake; refuse what delta-rs cannot open (it reads paths as URLs and patterns)."""
+    path = os.path.abspath(root)
+    if not set(path).isdisjoint("%[]"):
+        raise LakeMismatch(f"expected a lake's path without %, [ and ], found {path}: choose another folder")
+    at = path
+    while not os.path.exists(at):
+        at = os.path.dirname(at)
+    if not os.path.isdir(at):
+        raise LakeMismatch(f"expected a folder for the lake, found the file {at}: choose another folder")
+    return path
 
 
 def _refuse_unsafe(settings: Mapping[str, str]) -> None:

@@ -1,0 +1,145 @@
+"""The command line as a person uses it: each command on a small real web, and what it says when something is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from crawl_pipeline.cli import main
+from crawl_pipeline.display import in_words, printable
+from tests.live import small_web
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A lake after `crawl run` over the small web, and the web's first seed."""
+    folder = tmp_path_factory.mktemp("cli")
+    with small_web.serving(folder) as web:
+        root = small_web.prepared(web, folder)
+        done = crawl(root, "run", "--minutes", "0.15", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["outcomes"]["fetched"] > 0
+    return root, web.web.seeds[0]
+
+
+def crawl(lake: Path | str, *words: str) -> Result:
+    """Run one command."""
+    return CliRunner().invoke(main, ["--lake", str(lake), *words])
+
+
+def said(result: Result) -> str:
+    """What a failed command told the person; it must not be a traceback."""
+    assert result.exit_code != 0
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.output
+
+
+def test_status_counts_what_the_run_left(crawled) -> None:
+    figures = json.loads(crawl(crawled[0], "status", "--json").output)
+
+    assert figures["rounds"]["pages"] == figures["outcomes"]["fetched"] > 0
+    assert figures["politeness"]["too_soon"] == 0
+    assert "known URLs" in crawl(crawled[0], "status").output
+
+
+def test_the_funnel_adds_up(crawled) -> None:
+    figures = json.loads(crawl(crawled[0], "funnel", "--json").output)
+
+    assert sum(figures["outcomes"].values()) == figures["rounds"]["selected"]
+    assert "sum of outcomes" in crawl(crawled[0], "funnel").output
+
+
+def test_explain_tells_why_with_facts(crawled) -> None:
+    root, seed = crawled
+
+    told = crawl(root, "explain", seed).output
+    unknown = crawl(root, "explain", "http://nowhere.test/x").output
+    as_json = json.loads(crawl(root, "explain", seed, "--json").output)
+
+    assert "its last fetch came to fetched" in told
+    assert "status fetched" in told
+    assert "no seed names it" in unknown
+    assert as_json["frontier"]["status"] == "fetched"
+
+
+def test_explain_says_what_is_no_url(crawled) -> None:
+    assert "not a URL that can be crawled" in crawl(crawled[0], "explain", "ftp://x").output
+
+
+def test_sql_answers_one_select_and_refuses_the_rest(crawled) -> None:
+    rows = json.loads(crawl(crawled[0], "sql", "select count(*) as n from pages", "--json").output)
+
+    assert rows[0]["n"] > 0
+    assert "select" in said(crawl(crawled[0], "sql", "drop table pages"))
+    assert "frontier" in said(crawl(crawled[0], "sql", "select * from nothing"))
+
+
+def test_reports_hold_after_a_crawl(crawled) -> None:
+    result = crawl(crawled[0], "reports")
+
+    assert result.exit_code == 0, result.output
+
+
+def test_a_host_is_paused_and_resumed_by_orders(crawled) -> None:
+    assert "ordered" in crawl(crawled[0], "pause", small_web.HOSTS[0]).output
+    assert "ordered" in crawl(crawled[0], "resume", small_web.HOSTS[0]).output
+    assert "check the spelling" in said(crawl(crawled[0], "pause", "unknown.test"))
+
+
+def test_doctor_finds_a_lake_well(crawled) -> None:
+    assert crawl(crawled[0], "doctor").exit_code == 0
+
+
+def test_init_makes_a_policy_to_fill_in_and_a_lake(tmp_path: Path) -> None:
+    made = crawl(tmp_path / "lake", "init", "--buckets", "4")
+
+    assert made.exit_code == 0
+    assert "fill in name and contact under [agent]" in made.output
+    assert "agent.name" in said(crawl(tmp_path / "lake", "run"))
+    assert "found one" in said(crawl(tmp_path / "lake", "init"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["init", "--buckets", "3"], "power of two"),
+        (["status"], "found none"),
+        (["seed", "http://a.test/"], "found none"),
+        (["run", "--minutes", "nan"], "expected minutes"),
+        (["run", "--minutes", "0"], "expected minutes"),
+    ],
+)
+def test_wrong_input_is_told_in_words(tmp_path: Path, words: list[str], told: str) -> None:
+    assert told in said(crawl(tmp_path / "lake", *words))
+
+
+def test_a_lake_cannot_be_a_file_nor_have_a_path_that_delta_misreads(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    assert "found the file" in said(crawl(tmp_path / "file" / "lake", "init"))
+    assert "without %" in said(crawl(tmp_path / "a%41b", "init"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_seeds_are_taken_all_or_none(tmp_path: Path) -> None:
+    crawl(tmp_path / "lake", "init")
+    (tmp_path / "seeds").write_bytes(b"\xef\xbb\xbf# ours\nhttp://a.test/\nhttp://a.test/#again\n")
+    (tmp_path / "latin").write_bytes(b"http://a.test/\xe9\n")
+
+    assert "mailto:x" in said(crawl(tmp_path / "lake", "seed", "http://a.test/", "mailto:x"))
+    assert "in UTF-8" in said(crawl(tmp_path / "lake", "seed", "--file", str(tmp_path / "latin")))
+    assert "ordered 1 seed;" in crawl(tmp_path / "lake", "seed", "--file", str(tmp_path / "seeds")).output
+
+
+def test_a_policy_that_is_not_text_is_told(tmp_path: Path) -> None:
+    crawl(tmp_path / "lake", "init")
+    (tmp_path / "lake" / "policy.toml").write_bytes(b"\xff\xfe")
+
+    assert "policy.toml" in said(crawl(tmp_path / "lake", "run"))
+    assert "policy" in said(crawl(tmp_path / "lake", "doctor"))
+
+
+def test_what_pages_say_does_not_steer_the_terminal() -> None:
+    assert printable("a\x1b[31mb\u202ec\nd") == "a\\u001b[31mb\\u202ec\nd"
+    assert in_words({"title": "x\x07", "none": None, "at": []}) == "title x\\u0007, at -"
