@@ -23,12 +23,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from rbloom import Bloom
 
 from bench.figures import report
 from bench.known_urls import ACTIVE_HOSTS, NOW, OUTCOMES, POLICY, active, build, host_names
 from crawl_pipeline import harvest, planning
 from crawl_pipeline.core import admission, urls
 from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.fetch import reading
 from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, Target, Visit
@@ -40,7 +42,8 @@ MILLION = 1_000_000
 NEW_PER_PAGE, KNOWN_PER_PAGE = 3, 3
 STATE = ("frontier", "hosts", "change_frequency")
 ADMISSION = ("canonical", "bucket", "site", "seen", "budgets")
-STEPS = ("read", "seen", "hosts", "budgets", "due", "list")
+SEEN = ("seen_by_filter", "seen_all_new", "seen_all_new_by_filter")
+STEPS = ("read", "seen", *SEEN, "hosts", "budgets", "due", "list")
 ROUND = ("plan", "harvest", "write", "commit")
 TARGETS = [
     ("round_cost_ratio_10m_1m", "<=", 1.3), ("bytes_per_url", "<=", 60.0), ("links_admitted_per_s", ">=", 150_000.0),
@@ -99,13 +102,15 @@ def measure(root: str, rounds: int) -> dict[str, Any]:
     lake, watch = Lake.open(root), Stopwatch()
     known = _known_urls(lake)
     size = sum(Path(file).stat().st_size for file in lake.files("frontier"))
+    sieve = _filter(lake)
     lease, now, written, changed = lake.claim([0], "bench", NOW, 3_600), NOW, 0, 0
     cursors = planning.read_cursors(lake, lease)
     for number in range(rounds + 2):
         if number == 2:
             watch, written, changed = Stopwatch(), 0, 0
-        _steps(watch, lake, lease, cursors, now)
+        _steps(watch, lake, lease, cursors, now, sieve)
         plan = watch.time("plan", planning.plan, lake, lease, cursors, POLICY, now, (), {})
+        sieve.update(plan.admitted["url_hash"].to_list())
         cut = outcomes(plan, known, now)
         made = watch.time("harvest", harvest.frames, plan, cut, plan.fetch_list, plan.visited_before, 1, POLICY)
         timings = harvest.Timings(now, now, 1.0, 1.0)
@@ -133,14 +138,34 @@ def _known_urls(lake: Lake) -> list[str]:
     return lake.scan("frontier", where=among).select("url").collect()["url"].to_list()
 
 
-def _steps(watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors, now: datetime) -> None:
+def _filter(lake: Lake) -> Bloom:
+    """A Bloom filter of all known URLs, one in a thousand answers wrong: what the exact look-up is held against."""
+    hashes = lake.scan("frontier").select("url_hash").collect()["url_hash"]
+    made = Bloom(2 * len(hashes), 0.001, lambda number: number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**127)
+    made.update(hashes.to_list())
+    return made
+
+
+def _through(sieve: Bloom, sight: Sight, links: pl.DataFrame) -> pl.Series:
+    """Ask the filter first, and the frontier about what may be known."""
+    maybe = [number in sieve for number in links["url_hash"].to_list()]
+    return catching_up._known(sight, links.filter(pl.Series(maybe, dtype=pl.Boolean)))
+
+
+def _steps(watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors, now: datetime, sieve: Bloom) -> None:
     """Take the steps of a plan one by one; nothing of it is kept."""
     sight = Sight(lake, lease, lake.versions(), now)
     found = watch.time("read", catching_up._new_links, sight, cursors)
     canonical = watch.time("canonical", lambda: [urls.canonical(url) for url in found["url"]])
-    watch.time("bucket", lambda: [(urls.url_hash(url), urls.bucket(urls.host(url), 1)) for url in canonical])
+    told = found["kind"].to_list(), found["nofollow"].to_list(), found["lastmod_at"].to_list()
+    watch.time("bucket", reading._columns, canonical, *told, lake.buckets)
     links = watch.time("site", catching_up._with_site, found)
     seen = watch.time("seen", catching_up._known, sight, links)
+    watch.time("seen_by_filter", _through, sieve, sight, links)
+    watch.time(
+        "seen_all_new", catching_up._known, sight, (new := links.join(seen.to_frame(), on="url_hash", how="anti"))
+    )
+    watch.time("seen_all_new_by_filter", _through, sieve, sight, new)
     hosts, _ = watch.time("hosts", catching_up._hosts, sight, links, catching_up._new_orders(sight, cursors), POLICY)
     admitted = watch.time("budgets", admission.admit, links, seen, hosts, POLICY, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
