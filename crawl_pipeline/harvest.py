@@ -64,7 +64,7 @@ def frames(
         "fetches": _fetches(cut.requests, plan, buckets, policy),
         "pages": _pages(cut.visits, policy),
         "robots": _robots(cut.robots),
-        "frontier": pl.concat([visited, fresh]),
+        "frontier": pl.concat([visited, fresh, plan.brought_forward.join(visited, on="url_hash", how="anti")]),
         "hosts": _hosts(plan, cut.hosts),
         "change_frequency": learnt,
     }

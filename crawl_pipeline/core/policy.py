@@ -95,9 +95,7 @@ class Politeness(Section):
 class Robots(Section):
     """How long a robots.txt answer counts."""
 
-    ttl_s: PositiveFloat = key(
-        86_400.0, "s; age at which it is asked for again (RFC 9309 2.4: at most 24 h)", le=86_400
-    )
+    ttl_s: float = key(86_400.0, "s; age at which it is asked for again (RFC 9309 2.4: at most 24 h)", gt=0, le=86_400)
     unreachable_s: PositiveFloat = key(
         600.0, "s; while unreachable nothing may be asked; asked again after this, doubled each time"
     )

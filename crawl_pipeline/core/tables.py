@@ -84,7 +84,7 @@ def _columns(*columns: tuple[str, pl.DataType | type[pl.DataType], str, str]) ->
 COLUMNS = _columns(
     # Where a row belongs.
     ("bucket", pl.Int16, "", "host bucket: hash64(site) mod the lake's bucket count"),
-    ("round", pl.Int64, "", "the round that wrote the row, which exists once that stands in `rounds`; grows, with gaps"),
+    ("round", pl.Int64, "", "the round that wrote the row, which exists once that is in `rounds`; grows, with gaps"),
     ("layer", pl.String, "", "`base`: snapshot written by a fold; `tail`: rows changed since, newest round wins"),
     ("month", pl.String, "", "UTC month of the fetch, YYYY-MM; the unit of retention"),
     ("source_bucket", pl.Int16, "", "bucket whose round found the link"),

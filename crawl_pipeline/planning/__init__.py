@@ -35,6 +35,7 @@ class Plan:
     links_read: Mapping[int, int]
     hosts: pl.DataFrame
     new_hosts: pl.DataFrame
+    brought_forward: pl.DataFrame
     due: pl.DataFrame
     fetch_list: pl.DataFrame
     left_out: pl.DataFrame
@@ -63,8 +64,12 @@ def plan(
     waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")
     return Plan(
         lease=lease, now=now, cursors=state.cursors, admitted=state.admitted, refused=state.refused,
-        links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts, due=due,
+        links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts,
+        brought_forward=state.brought_forward, due=due,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
-        next_at=min([*next_due_at.values(), *selection.turns(due, state.hosts, policy, now)], default=None),
+        next_at=min(
+            [*next_due_at.values(), *state.brought_forward["due_at"],
+             *selection.turns(due, state.hosts, policy, now)], default=None,
+        ),
     )  # fmt: skip

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from crawl_pipeline.core import admission, politeness, selection, urls
+from crawl_pipeline.core import admission, politeness, recrawl, selection, urls
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import HOSTS, LINKS
+from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
 from crawl_pipeline.planning.sight import Cursors, Sight
 
 PEOPLE = -1
@@ -27,6 +27,7 @@ class CaughtUp:
     links_read: dict[int, int]
     hosts: pl.DataFrame
     new_hosts: pl.DataFrame
+    brought_forward: pl.DataFrame
 
 
 def catch_up(sight: Sight, cursors: Cursors, policy: Policy) -> CaughtUp:
@@ -37,7 +38,8 @@ def catch_up(sight: Sight, cursors: Cursors, policy: Policy) -> CaughtUp:
     admitted = admission.admit(links, _known(sight, links), hosts, policy, sight.now)
     rows = admitted.rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
     read = dict(links.group_by("target_bucket").len().iter_rows())
-    return CaughtUp(_moved(sight, cursors, orders, rows), rows, admitted.refused, read, hosts, new_hosts)
+    hinted = _brought_forward(sight, links, policy)
+    return CaughtUp(_moved(sight, cursors, orders, rows), rows, admitted.refused, read, hosts, new_hosts, hinted)
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
@@ -139,6 +141,17 @@ def _known(sight: Sight, links: pl.DataFrame) -> pl.Series:
         return pl.Series("url_hash", [], dtype=pl.Int64)
     among = pl.col("url_hash").is_in(links["url_hash"].unique().implode())
     return sight.rows("frontier", among).select("url_hash").collect()["url_hash"]
+
+
+def _brought_forward(sight: Sight, links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Known pages that a sitemap says have changed since they were fetched."""
+    listed = links.filter(pl.col("lastmod_at").is_not_null())
+    if listed.is_empty():
+        return FRONTIER.empty()
+    among = pl.col("url_hash").is_in(listed["url_hash"].unique().implode())
+    known = sight.rows("change_frequency", among).collect()
+    later = sight.rows("frontier", among & (pl.col("due_at") > sight.now)).collect()
+    return recrawl.brought_forward(later, known, listed, policy, sight.now)
 
 
 def _moved(sight: Sight, cursors: Cursors, orders: pl.DataFrame, admitted: pl.DataFrame) -> Cursors:

@@ -53,11 +53,9 @@ def lake_from_environment() -> LakeResource:
 
 def buckets_from_environment() -> int:
     """How many partitions to load: CRAWL_BUCKETS. The lake itself is not asked: it may be far away, or not there."""
-    from crawl_pipeline.lake import LakeMismatch  # noqa: PLC0415  (heavy)
-
     told = os.environ.get("CRAWL_BUCKETS", str(BUCKETS))
     if not told.isdecimal() or int(told) < 1:
-        raise LakeMismatch(f"expected CRAWL_BUCKETS to be the lake's bucket count, found {told!r}: correct it")
+        raise ValueError(f"expected CRAWL_BUCKETS to be the lake's bucket count, found {told!r}: correct it")
     return int(told)
 
 

@@ -14,6 +14,8 @@ AGENT = '[agent]\nname = "ExampleBot"\ncontact = "https://example.org/bot"\n'
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 seconds = st.floats(min_value=1e-3, max_value=1e6)
 host_rules = st.fixed_dictionaries({}, optional={"delay_s": seconds, "urls": st.integers(1, 10**9)})
+host_names = st.from_regex(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", fullmatch=True)
+addresses = st.ip_addresses().map(str)
 changes = st.fixed_dictionaries(
     {},
     optional={
@@ -28,8 +30,10 @@ changes = st.fixed_dictionaries(
                 "nofollow": st.booleans(),
             },
         ),
-        "resolver": st.fixed_dictionaries({"hosts": st.dictionaries(text, st.lists(text, max_size=2), max_size=3)}),
-        "host": st.dictionaries(text, host_rules, max_size=3),
+        "resolver": st.fixed_dictionaries(
+            {"hosts": st.dictionaries(text, st.lists(addresses, max_size=2), max_size=3)}
+        ),
+        "host": st.dictionaries(host_names, host_rules, max_size=3),
     },
 )
 
@@ -155,3 +159,19 @@ def test_a_pattern_of_plain_text_matches_itself_only(url):
 
     assert policies.matches_any(plain, [plain])
     assert not policies.matches_any(plain + "x", [plain])
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ('[host."EXAMPLE.org"]\ndelay_s = 9', "EXAMPLE.org"),
+        ('[host."http://example.org/"]\ndelay_s = 9', "http://example.org/"),
+        ('[resolver]\nname_servers = ["ns.example.org"]', "ns.example.org"),
+        ('[resolver.hosts]\n"a.test" = ["here"]', "here"),
+        ("[round]\nlease_s = 1e300", "1000000000"),
+        ("[round]\nhosts = 99999999999999999999", "1000000000"),
+    ],
+)
+def test_a_rule_that_could_never_hold_is_refused(section, says):
+    with pytest.raises(PolicyError, match=says.replace(".", r"\.")):
+        policies.load(f"{AGENT}\n{section}\n")

@@ -28,12 +28,12 @@ def test_a_bucket_count_that_is_no_power_of_two_is_refused(tmp_path: Path, bucke
 
 
 def test_opening_nothing_says_that_there_is_no_lake(tmp_path: Path) -> None:
-    with pytest.raises(LakeMissing, match="create one"):
+    with pytest.raises(LakeMissing, match="crawl init"):
         Lake.open(str(tmp_path / "none"))
 
 
 def test_making_a_lake_where_one_is_is_refused(lake: Lake) -> None:
-    with pytest.raises(LakeExists, match="open it"):
+    with pytest.raises(LakeExists, match="found one"):
         Lake.create(lake.root, 16)
 
 

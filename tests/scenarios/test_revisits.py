@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from crawls import DAY, NOON, Crawl, policy, taking
 
 from crawl_pipeline.testing import Host, site
@@ -160,4 +161,28 @@ def test_a_new_link_on_a_page_visited_again_is_followed(tmp_path):
     crawl.work()
 
     assert crawl.stored("a.test") == ["/", "/", "/new"]
+    crawl.check()
+
+
+@pytest.mark.parametrize("believed", [True, False])
+def test_a_sitemap_that_tells_of_a_change_brings_the_visit_forward(tmp_path, *, believed):
+    """All are fetched on the first two days; on the third the sitemap says that /1 has changed since."""
+    days = {"/1": "2026-03-02T20:00:00Z", "/2": "2026-03-02T12:00:00Z"}
+
+    def listing(request):
+        told = days if request.nth_here else dict.fromkeys(days, "2026-02-01")
+        rows = "".join(
+            f"<url><loc>http://a.test{path}</loc><lastmod>{day}</lastmod></url>" for path, day in told.items()
+        )
+        return plain(f"<urlset>{rows}</urlset>", content_type="application/xml")
+
+    pages = routes({"/map.xml": listing, "/": html("Home"), "/1": html("One"), "/2": html("Two")})
+    host = Host("a.test", robots(pages, robots_text(sitemaps=["http://a.test/map.xml"])))
+    crawl = Crawl(tmp_path, host, rules=policy(recrawl={"first_s": DAY, "lastmod": believed})).seed("http://a.test/")
+    for _ in range(3):
+        crawl.work()
+        crawl.wait(1.1 * DAY)
+
+    asked = crawl.asked("a.test")
+    assert (asked.count("/map.xml"), asked.count("/1"), asked.count("/2")) == (3, 2 + believed, 2)
     crawl.check()
