@@ -185,3 +185,19 @@ def test_a_link_field_may_name_the_canonical_url() -> None:
         == "https://h.example/c"
     )
     assert directives.canonical_in_header(["</a>; rel=next", "nonsense"]) is None
+
+
+def test_a_long_base_does_not_make_a_page_of_short_references_fill_memory():
+    long = "b" * 60_000
+    body = f"<base href='/{long}/'>" + "".join(f"<a href='{n}'>x</a>" for n in range(5_000))
+
+    page = read(body.encode(), "http://a.test/", limits=Limits(link_characters=1_000_000))
+
+    assert sum(len(link.url) for link in page.links) <= 1_000_000
+    assert page.links_cut
+
+
+def test_an_encoding_that_is_not_for_pages_is_read_as_its_stand_in():
+    page = read(b"<p>caf\xe9</p>", "http://a.test/", "text/html; charset=x-user-defined")
+
+    assert (page.charset, page.text) == ("windows-1252", "café")

@@ -162,3 +162,7 @@ def test_what_was_stripped_stays_canonical_and_stripped(href: str) -> None:
     if url := _spelling(href, "http://h.example/a"):
         once = strip(url, StripRules(sort=True))
         assert strip(once, StripRules(sort=True)) == once == canonical(once)
+
+
+def test_a_final_dot_makes_no_other_host_of_a_server():
+    assert host("http://h.example.:8080/x") == host("http://h.example/x") == "h.example"
