@@ -21,7 +21,7 @@ Rules = dict[int, robots.Rules]
 
 _DRAWN = ["bucket", "url_hash", "host", "band", "due_at"]
 """What selection needs of a due URL: a frontier may have millions, of which a round asks for some thousands."""
-_HORIZONS = (timedelta(hours=1), timedelta(days=2))
+_HORIZON = timedelta(days=2)
 JUDGED = 100_000
 """Rules times URLs that one plan looks at for one host; the rest is judged when its turn comes."""
 
@@ -79,15 +79,12 @@ def _whole(sight: Sight, wanted: pl.DataFrame, admitted: pl.DataFrame) -> pl.Dat
 def next_due(sight: Sight, fetch_list: pl.DataFrame) -> dict[int, datetime]:
     """When the next URL falls due in the buckets that have nothing to be asked for now.
 
-    Looks an hour ahead, then further: a base lies in the order of due days, so that a near date is found early in it.
+    Looks two days ahead, then further: a base lies in the order of due days, so that a near date is found early in it.
     """
-    empty, found = set(sight.lease.buckets) - set(fetch_list["bucket"]), dict[int, datetime]()
-    since = sight.now
-    for until in [sight.now + step for step in _HORIZONS] + [None]:
-        if left := sorted(empty - set(found)):
-            found |= _first_due(sight, left, since, until)
-        since = until or since
-    return found
+    empty, soon = set(sight.lease.buckets) - set(fetch_list["bucket"]), sight.now + _HORIZON
+    found = _first_due(sight, sorted(empty), sight.now, soon) if empty else {}
+    left = sorted(empty - set(found))
+    return found | (_first_due(sight, left, soon, None) if left else {})
 
 
 def _first_due(sight: Sight, buckets: list[int], since: datetime, until: datetime | None) -> dict[int, datetime]:
