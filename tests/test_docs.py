@@ -269,12 +269,6 @@ def test_queries_run_on_a_lake(lake, sql):
     assert corpus.query(lake, sql).columns
 
 
-@pytest.mark.parametrize(("page", "source"), blocks("python"))
-def test_python_blocks_compile_and_import_what_there_is(page, source):
-    compile(source, page, "exec")
-    exec("\n".join(line for line in source.splitlines() if line.startswith(("from ", "import "))), {})
-
-
 @pytest.mark.parametrize(("page", "source"), blocks("toml"))
 def test_policy_blocks_are_accepted(page, source):
     policy.load(f'[agent]\nname = "ExampleBot"\ncontact = "https://example.org/"\n{source}')

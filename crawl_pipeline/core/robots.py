@@ -13,7 +13,6 @@ ours in the tests. Invariant: reading and matching take time linear in the file,
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Literal
 
 from crawl_pipeline.core.path_rules import Rule, rule_of, spelled
@@ -86,9 +85,14 @@ def answer(status: int | None, failure: str | None = None) -> Answer:
     return "allow_all" if 400 <= status < 500 and status != 429 else "disallow_all"
 
 
-def expired(fetched_at: datetime, now: datetime, state: Answer, ttl_s: float, retry_s: float) -> bool:
-    """Tell whether to ask again: after `ttl_s` (RFC 9309 2.4: at most a day), sooner if it was unreachable."""
-    return now - fetched_at >= timedelta(seconds=retry_s if state == "disallow_all" else ttl_s)
+def lives_s(state: str, ttl_s: float, retry_s: float, failures: int = 1) -> float:
+    """Seconds for which an answer counts: `ttl_s` (RFC 9309 2.4: at most a day), less if it was unreachable.
+
+    Then `retry_s`, doubled with each further failure in a row: a host that stays away is asked less and less.
+    """
+    if state != "disallow_all":
+        return ttl_s
+    return min(retry_s * 2.0 ** max(0, min(failures, 32) - 1), ttl_s)
 
 
 def read(body: bytes, agent: str, url: str | None = None) -> Rules:

@@ -58,12 +58,8 @@ def read_answer(origin: str, host: str, bucket: int, followed: Followed, failure
     got = followed.last
     state = robots.answer(got.status, followed.failure)
     body = got.body[: robots.READ_BYTES] if state == "rules" else b""
-    lives_s = policy.robots.ttl_s
-    if (
-        state == "disallow_all"
-    ):  # a host that stays away is asked less and less; one that was not reached at all, sooner
-        first_s = policy.retry.first_s if followed.failure in NOT_REACHED else policy.robots.unreachable_s
-        lives_s = min(first_s * 2.0 ** max(0, min(failures, 16) - 1), lives_s)
+    retry_s = policy.retry.first_s if followed.failure in NOT_REACHED else policy.robots.unreachable_s
+    lives_s = robots.lives_s(state, policy.robots.ttl_s, retry_s, failures)
     return RobotsAnswer(
         bucket=bucket, host=host, origin=origin, state=state, http_status=got.status, reason=followed.reason,
         robots_id=urls.hash64(f"{origin} {got.ended_at.isoformat()}"), fetched_at=got.ended_at,

@@ -1,6 +1,6 @@
 """robots.txt is read as RFC 9309 says, and every verdict names its line."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -111,12 +111,7 @@ def test_a_status_or_failure_says_whether_rules_apply(status: int | None, failur
 
 
 def test_an_answer_grows_old_in_a_day_and_a_failure_sooner() -> None:
-    def old(state: robots.Answer, seconds: float) -> bool:
-        return robots.expired(NOW, NOW + timedelta(seconds=seconds), state, ttl_s=86_400, retry_s=600)
+    lives = [robots.lives_s("disallow_all", 86_400, 600, failures) for failures in (0, 1, 2, 3, 99)]
 
-    assert [old("rules", 86_399), old("rules", 86_400), old("disallow_all", 599), old("disallow_all", 600)] == [
-        False,
-        True,
-        False,
-        True,
-    ]
+    assert lives == [600, 600, 1_200, 2_400, 86_400]
+    assert robots.lives_s("rules", 86_400, 600, 9) == robots.lives_s("allow_all", 86_400, 600) == 86_400

@@ -6,9 +6,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from crawl_pipeline.core import urls
+from crawl_pipeline.core import robots, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, ROUNDS
+from crawl_pipeline.fetch.visits import RobotsAnswer
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import listing
 from crawl_pipeline.planning.sight import Sight
@@ -94,3 +95,16 @@ def test_what_waits_beyond_a_full_list_is_counted_though_its_row_was_never_read(
 
     assert listed.fetch_list.height == 13
     assert listed.left_out.select(pl.col("count").sum()).item() == 27
+
+
+def test_a_robots_txt_of_many_rules_holds_up_no_round() -> None:
+    lines = "User-agent: *\n" + "".join(f"Disallow: *q{n}\n" for n in range(20_000))
+    long, short = (
+        RobotsAnswer(0, host, f"https://{host}", n, NOON, NOON + FAR, "rules", robots.read(body.encode(), "ExampleBot"))
+        for n, (host, body) in enumerate({"long.test": lines, "short.test": "User-agent: *\nDisallow: /x\n"}.items())
+    )
+    answers = {answer.host: {answer.origin: answer} for answer in (long, short)}
+
+    most = pl.DataFrame({"host": ["long.test", "short.test"]}).select(listing._most_judged(answers))
+
+    assert most.to_series().to_list() == [listing.JUDGED // 20_001, listing.JUDGED // 2]

@@ -66,7 +66,7 @@ def _fetch(given: Input) -> dict[str, Json]:
 def _cache(given: Input) -> dict[str, Json]:
     state = robots.answer(given["status"])
     at, now = moment(given["fetched_at"]), moment(given["now"])
-    return {"refetch": robots.expired(at, now, state, LIMITS.ttl_s, LIMITS.unreachable_s)}
+    return {"refetch": (now - at).total_seconds() >= robots.lives_s(state, LIMITS.ttl_s, LIMITS.unreachable_s)}
 
 
 def _crawl_delay(given: Input) -> dict[str, Json]:
