@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core.strip import StripRules, strip
 from crawl_pipeline.core.urls import (
     NotCrawlable,
     bucket,
@@ -138,30 +137,6 @@ def test_hashes_never_change() -> None:
 def test_a_number_of_buckets_is_a_power_of_two() -> None:
     with pytest.raises(ValueError, match="power of two"):
         bucket("h.example", 48)
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://h.example/p?utm_source=n&id=7&GCLID=x", "http://h.example/p?id=7"),
-        ("http://h.example/p?fbclid=x", "http://h.example/p"),
-        ("http://h.example/p;jsessionid=0A?id=3", "http://h.example/p?id=3"),
-        ("http://h.example/p?b=2&a=1", "http://h.example/p?b=2&a=1"),
-    ],
-)
-def test_strip_drops_tracking_and_sessions_and_keeps_the_order(url: str, expected: str) -> None:
-    assert strip(url, StripRules()) == expected
-
-
-def test_strip_sorts_by_name_if_asked() -> None:
-    assert strip("http://h.example/?b=2&a=9&a=1", StripRules(sort=True)) == "http://h.example/?a=9&a=1&b=2"
-
-
-@given(HREFS)
-def test_what_was_stripped_stays_canonical_and_stripped(href: str) -> None:
-    if url := _spelling(href, "http://h.example/a"):
-        once = strip(url, StripRules(sort=True))
-        assert strip(once, StripRules(sort=True)) == once == canonical(once)
 
 
 def test_a_final_dot_makes_no_other_host_of_a_server():
