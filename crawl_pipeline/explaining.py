@@ -36,7 +36,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
         return Explanation(href, f"it is not a URL that can be crawled: {refusal}")
     host = urls.host(url)
     bucket = urls.bucket(urls.site(host), lake.buckets)
-    known = _rows(lake, "frontier", bucket, pl.col("url_hash") == urls.url_hash(url))
+    known = _rows(lake, "frontier", bucket, url)
     hosts = lake.scan("hosts", buckets=[bucket]).collect()
     facts: dict[str, Any] = {"canonical": url, "bucket": bucket, "host": _one(hosts.filter(pl.col("host") == host))}
     facts["found on"] = _sources(lake, url)
@@ -44,7 +44,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
         return Explanation(url, _why_unknown(lake, policy, url, host, bucket, hosts), facts)
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, bucket, url)
-    facts["changes"] = _one(_rows(lake, "change_frequency", bucket, pl.col("url_hash") == urls.url_hash(url)))
+    facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
     return Explanation(url, _why_known(facts["frontier"], facts["host"] or {}, policy, now), facts)
 
 
@@ -66,7 +66,7 @@ def _why_known(row: dict[str, Any], host: dict[str, Any], policy: Policy, now: d
 
 def _why_unknown(lake: Lake, policy: Policy, url: str, host: str, bucket: int, hosts: pl.DataFrame) -> str:
     """Judge the links that led to the URL by the rules of admission; if there are none, a link that might."""
-    links = lake.scan("links", where=pl.col("url_hash") == urls.url_hash(url)).collect()
+    links = lake.scan("links", url_hashes=_hashes(url)).collect()
     site = pl.lit(urls.site(host)).alias("site")
     if links.is_empty():
         made_up = LINKS.frame([{"url": url, "host": host, "kind": "link", "depth": 1, "hops": 0, "nofollow": False}])
@@ -80,17 +80,21 @@ def _why_unknown(lake: Lake, policy: Policy, url: str, host: str, bucket: int, h
 
 
 def _sources(lake: Lake, url: str) -> list[dict[str, Any]]:
-    links = lake.scan("links", where=pl.col("url_hash") == urls.url_hash(url)).sort("round").head(LATEST)
+    links = lake.scan("links", url_hashes=_hashes(url)).sort("round").head(LATEST)
     return links.select("source_url", "kind", "depth", "nofollow", "tag").collect().to_dicts()
 
 
 def _requests(lake: Lake, bucket: int, url: str) -> list[dict[str, Any]]:
-    sent = _rows(lake, "fetches", bucket, pl.col("url_hash") == urls.url_hash(url)).sort("started_at").tail(LATEST)
+    sent = _rows(lake, "fetches", bucket, url).sort("started_at").tail(LATEST)
     return sent.select("started_at", "cause", "address", "http_status", "outcome", "reason", "robots_id").to_dicts()
 
 
-def _rows(lake: Lake, table: str, bucket: int, where: pl.Expr) -> pl.DataFrame:
-    return lake.scan(table, buckets=[bucket], where=where).collect()
+def _rows(lake: Lake, table: str, bucket: int, url: str) -> pl.DataFrame:
+    return lake.scan(table, buckets=[bucket], url_hashes=_hashes(url)).collect()
+
+
+def _hashes(url: str) -> pl.Series:
+    return pl.Series([urls.url_hash(url)])
 
 
 def _one(rows: pl.DataFrame) -> dict[str, Any] | None:

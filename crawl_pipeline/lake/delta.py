@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import (
+    ColumnProperties,
     CommitProperties,
     PostCommitHookProperties,
     Transaction,
@@ -38,8 +39,14 @@ STATISTICS = frozenset(
     ("bucket", "source_bucket", "target_bucket", "round", "order", "host", "url_hash", "request_id", "status", "band",
      "due_at", "started_at", "fetched_at")
 )  # fmt: skip
-# A row group is what a reader can skip inside a file: some thousand rows of one host's neighbourhood.
-WRITER = WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=65_536)
+ROW_GROUP = 65_536
+"""Rows that a reader can skip together inside a file."""
+# Hashes are noise: a dictionary of them only adds its indices, two bytes a value, and a step to read them.
+_NOISE = ("url_hash", "source_hash", "text_hash", "body_hash", "request_id")
+WRITER = WriterProperties(
+    compression="ZSTD", compression_level=3, max_row_group_size=ROW_GROUP,
+    column_properties={name: ColumnProperties(dictionary_enabled=False) for name in _NOISE},
+)  # fmt: skip
 PROPERTIES = {
     "delta.checkpointInterval": "20",  # opening stays under 10 ms; at the default of 100 it was 38 ms
     "delta.enableExpiredLogCleanup": "false",  # never from a writer: delta-rs #3692

@@ -139,13 +139,15 @@ class Lake:
         where: pl.Expr | None = None,
         since: int | None = None,
         at: Mapping[str, int] | None = None,
+        url_hashes: pl.Series | None = None,
     ) -> pl.LazyFrame:
         """Give committed rows; of a state table the newest row per key.
 
         `buckets` are those the rows are for (of links the target). `since` keeps rounds after that number and skips
-        the files of earlier ones. `at` gives versions to read, as from `versions`.
+        the files of earlier ones. `at` gives versions to read, as from `versions`. `url_hashes` keeps rows of these
+        URLs; where they lie is looked up at once, so that little else is read.
         """
-        wanted = Wanted(None if buckets is None else tuple(buckets), where, since, at)
+        wanted = Wanted(None if buckets is None else tuple(buckets), where, since, at, url_hashes)
         return visible.scan(self._tables, TABLES[_name(table)], wanted)
 
     def give(self, orders: pl.DataFrame) -> int:

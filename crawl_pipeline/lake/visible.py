@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from crawl_pipeline.core.tables import Table
+from crawl_pipeline.lake import keyed
 from crawl_pipeline.lake.delta import DeltaTable
 
 
@@ -24,6 +25,7 @@ class Wanted:
     where: pl.Expr | None = None
     since: int | None = None  # only rounds after this one
     at: Mapping[str, int] | None = None  # table versions
+    url_hashes: pl.Series | None = None  # only rows of these URLs
 
 
 def owner(table: Table) -> str | None:
@@ -84,10 +86,13 @@ def _state(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame,
     live = _live(state, wanted)
     base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
     if tails.is_empty():
-        rows = state.rows(base)
+        rows = _rows(state, base, wanted)
         return rows if wanted.where is None else rows.filter(wanted.where)
     pairs = committed(tables["rounds"], rounds, wanted.buckets, _before(tails))
-    return overlay(state.rows(base), of_rounds(state.rows(tails), "bucket", pairs), table.key, wanted.where)
+    tail = of_rounds(state.rows(tails), "bucket", pairs)
+    if wanted.url_hashes is not None:  # before the overlay, which a row of any state must enter: keys are URLs
+        tail = tail.filter(keyed.among(wanted.url_hashes))
+    return overlay(_rows(state, base, wanted), tail, table.key, wanted.where)
 
 
 def _log(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted) -> pl.LazyFrame:
@@ -96,11 +101,17 @@ def _log(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, w
     live = _live(tables[table.name], wanted)
     after = _before(live) if wanted.since is None else wanted.since
     pairs = committed(tables["rounds"], rounds, wanted.buckets if writer == addressee(table) else None, after)
-    return _narrow(of_rounds(tables[table.name].rows(live), writer, pairs), table, wanted)
+    return _narrow(of_rounds(_rows(tables[table.name], live, wanted), writer, pairs), table, wanted)
 
 
 def _plain(opened: DeltaTable, wanted: Wanted) -> pl.LazyFrame:
-    return _narrow(opened.rows(_live(opened, wanted)), opened.table, wanted)
+    return _narrow(_rows(opened, _live(opened, wanted), wanted), opened.table, wanted)
+
+
+def _rows(opened: DeltaTable, live: pl.DataFrame, wanted: Wanted) -> pl.LazyFrame:
+    if wanted.url_hashes is None:
+        return opened.rows(live)
+    return keyed.rows(opened, live, wanted.url_hashes, wanted.where)
 
 
 def _live(opened: DeltaTable, wanted: Wanted) -> pl.DataFrame:

@@ -148,9 +148,8 @@ def _brought_forward(sight: Sight, links: pl.DataFrame, policy: Policy) -> pl.Da
     listed = links.filter(pl.col("lastmod_at").is_not_null())
     if listed.is_empty():
         return FRONTIER.empty()
-    among = pl.col("url_hash").is_in(listed["url_hash"].unique().implode())
-    known = sight.rows("change_frequency", among).collect()
-    later = sight.rows("frontier", among & (pl.col("due_at") > sight.now)).collect()
+    known = sight.rows("change_frequency", url_hashes=listed["url_hash"]).collect()
+    later = sight.rows("frontier", pl.col("due_at") > sight.now, listed["url_hash"]).collect()
     return recrawl.brought_forward(later, known, listed, policy, sight.now)
 
 

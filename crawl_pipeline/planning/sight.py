@@ -27,9 +27,11 @@ class Sight:
     at: Mapping[str, int]
     now: datetime
 
-    def rows(self, table: str, where: pl.Expr | None = None) -> pl.LazyFrame:
+    def rows(
+        self, table: str, where: pl.Expr | None = None, url_hashes: pl.Series | None = None
+    ) -> pl.LazyFrame:  # fmt: skip
         """Rows of a table for the leased buckets."""
-        return self.lake.scan(table, buckets=self.lease.buckets, where=where, at=self.at)
+        return self.lake.scan(table, buckets=self.lease.buckets, where=where, at=self.at, url_hashes=url_hashes)
 
 
 def read_cursors(lake: Lake, lease: Lease) -> Cursors:
