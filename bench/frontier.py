@@ -170,7 +170,7 @@ def _steps(watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors
     admitted = watch.time("budgets", admission.admit, links, seen, hosts, POLICY, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
     due = watch.time("due", listing.due, sight, rows, ())
-    watch.time("list", listing.make_list, sight, due, rows, hosts, POLICY, {}, None)
+    watch.time("list", listing.make_list, sight, due.rows, rows, hosts, POLICY, {}, None)
 
 
 def _bytes(root: str) -> int:

@@ -306,6 +306,8 @@ def _due_after(plan: Plan, changed: pl.DataFrame, now: datetime) -> tuple[dict[i
     dates = pl.concat([left.select("bucket", "due_at"), changed.select("bucket", "due_at")]).drop_nulls()
     due = dict(dates.filter(pl.col("due_at") <= now).group_by("bucket").len().iter_rows())
     soonest = dict(dates.group_by("bucket").agg(pl.col("due_at").min()).iter_rows())
+    for bucket, count in plan.due_unread.items():
+        due[bucket] = due.get(bucket, 0) + count
     for bucket, later in plan.next_due_at.items():
         soonest[bucket] = min(soonest.get(bucket, later), later)
     return due, soonest

@@ -86,6 +86,8 @@ COLUMNS = _columns(
     ("bucket", pl.Int16, "", "host bucket: hash64(site) mod the lake's bucket count"),
     ("round", pl.Int64, "", "the round that wrote the row, which exists once that is in `rounds`; grows, with gaps"),
     ("layer", pl.String, "", "`base`: snapshot written by a fold; `tail`: rows changed since, newest round wins"),
+    ("part", pl.Int16, "", "slice of a bucket's base: 0 for most hosts; the URLs of a large host are cut, in order, "
+                           "into slices 1, 2, ... of some hundred thousand"),
     ("month", pl.String, "", "UTC month of the fetch, YYYY-MM; the unit of retention"),
     ("source_bucket", pl.Int16, "", "bucket whose round found the link"),
     ("target_bucket", pl.Int16, "", "bucket the URL belongs to; its owner admits the link"),
@@ -230,10 +232,10 @@ ROBOTS = Table(
      "body"),
 )  # fmt: skip
 FRONTIER = Table(
-    "frontier", "state", ("url_hash",), ("bucket", "layer"), ("host", "url"),
+    "frontier", "state", ("url_hash",), ("bucket", "layer", "part"), ("host", "url"),
     "one known URL",
-    ("bucket", "layer", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band", "score", "depth",
-     "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts"),
+    ("bucket", "layer", "part", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band", "score",
+     "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts"),
 )  # fmt: skip
 HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer"), ("host",),

@@ -168,7 +168,7 @@ class DeltaTable:
             return look(self._fresh())
 
     def live(self, at: int | None = None) -> pl.DataFrame:
-        """Live files: uri, rows, size, partition values, and the range of `round` where the table has one."""
+        """Live files: uri, rows, size, partition values, range of `round`, and the first host of tables with parts."""
         if at is not None:
             return self.files(deltalake.DeltaTable(self.uri, version=at, storage_options=self._options))
         return self.read(self.files)
@@ -178,6 +178,8 @@ class DeltaTable:
         adds = pl.DataFrame(opened.get_add_actions(flatten=True))
         if "round" in self.table.column_names and "min.round" not in adds.columns:  # no file yet
             adds = adds.with_columns(pl.lit(None, pl.Int64).alias(f"{end}.round") for end in ("min", "max"))
+        if "part" in self.table.column_names and "min.host" not in adds.columns:
+            adds = adds.with_columns(pl.lit(None, pl.String).alias("min.host"))
         return adds.select(
             (pl.lit(self.uri + "/") + pl.col("path")).alias("uri"),
             pl.col("num_records").alias("rows"),
@@ -186,6 +188,7 @@ class DeltaTable:
               for name in self.table.partitioned_by),
             *(pl.col(f"{end}.round").alias(f"{end}_round") for end in ("min", "max")
               if "round" in self.table.column_names),
+            *([pl.col("min.host").alias("min_host")] if "part" in self.table.column_names else []),
         )  # fmt: skip
 
     def rows(self, live: pl.DataFrame) -> pl.LazyFrame:

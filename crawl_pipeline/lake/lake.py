@@ -5,7 +5,7 @@ that was forked must open the lake again.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
 from crawl_pipeline.lake import folding, leases, sweeping, tidying, visible, writing
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
+from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.leases import Lease
 from crawl_pipeline.lake.visible import Wanted
 
@@ -122,14 +123,15 @@ class Lake:
         writing.commit(self._tables["rounds"], lease, rounds)
 
     def fold(
-        self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20, least: int = 2_000
-    ) -> tuple[int, ...]:
+        self, lease: Lease, table: str | Table, *, share: float = 0.25, rounds: int = 20, least: int = 2_000,
+        shape: Shape = SHAPE,
+    ) -> tuple[int, ...]:  # fmt: skip
         """Merge tails into bases; give the buckets where that was due.
 
         It is due when a tail of `least` rows or more passes `share` of its base, or when it has over `rounds` rounds.
         """
         due = folding.Due(share, rounds, least)
-        return folding.fold(self._tables["rounds"], self._tables[_name(table)], lease, due)
+        return folding.fold(self._tables["rounds"], self._tables[_name(table)], lease, due, shape)
 
     def scan(
         self,
@@ -140,15 +142,25 @@ class Lake:
         since: int | None = None,
         at: Mapping[str, int] | None = None,
         url_hashes: pl.Series | None = None,
+        parts: Collection[int] | None = None,
     ) -> pl.LazyFrame:
         """Give committed rows; of a state table the newest row per key.
 
         `buckets` are those the rows are for (of links the target). `since` keeps rounds after that number and skips
         the files of earlier ones. `at` gives versions to read, as from `versions`. `url_hashes` keeps rows of these
-        URLs; where they lie is looked up at once, so that little else is read.
+        URLs; where they lie is looked up at once, so that little else is read. Of a base, only `parts` are read.
         """
-        wanted = Wanted(None if buckets is None else tuple(buckets), where, since, at, url_hashes)
+        wanted = Wanted(None if buckets is None else tuple(buckets), where, since, at, url_hashes, parts)
         return visible.scan(self._tables, TABLES[_name(table)], wanted)
+
+    def slices(self, table: str | Table, buckets: Sequence[int], at: int | None = None) -> pl.DataFrame:
+        """The slices of large hosts in the bases of the buckets: `part`, `host`, `rows`."""
+        live = self._tables[_name(table)].live(at)
+        return (
+            live.filter(pl.col("bucket").is_in(buckets) & (pl.col("part") > 0))
+            .group_by("part", host="min_host", maintain_order=True)
+            .agg(pl.col("rows").sum())
+        )
 
     def give(self, orders: pl.DataFrame) -> int:
         """Append orders and return their number, which is also filled in as their column `order`."""

@@ -7,7 +7,7 @@ Invariant: `rounds` is read before the table it judges. Rows are written before 
 row of a round found there is found in the table as well.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -26,6 +26,7 @@ class Wanted:
     since: int | None = None  # only rounds after this one
     at: Mapping[str, int] | None = None  # table versions
     url_hashes: pl.Series | None = None  # only rows of these URLs
+    parts: Collection[int] | None = None  # of a base
 
 
 def owner(table: Table) -> str | None:
@@ -85,6 +86,8 @@ def _state(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame,
     state = tables[table.name]
     live = _live(state, wanted)
     base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
+    if wanted.parts is not None:
+        base = base.filter(pl.col("part").is_in(wanted.parts))
     if tails.is_empty():
         rows = _rows(state, base, wanted)
         return rows if wanted.where is None else rows.filter(wanted.where)

@@ -77,6 +77,8 @@ def give(opened: DeltaTable, orders: pl.DataFrame) -> int:
 def checked(table: Table, lease: Lease, frame: pl.DataFrame) -> pl.DataFrame:
     """Give the frame in the table's order and types, or raise ValueError: it is our own fault then."""
     absent = {"round": pl.lit(lease.round, pl.Int64), "layer": pl.lit("tail")}
+    if "part" in table.column_names:  # only a fold deals rows out to parts
+        frame = frame.with_columns(part=pl.lit(0, pl.Int16))
     stamps = [value.alias(name) for name, value in absent.items()
               if name in table.column_names and name not in frame.columns]  # fmt: skip
     frame = frame.with_columns(stamps)

@@ -25,7 +25,8 @@ from crawl_pipeline.planning.sight import read_cursors as read_cursors
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All a round starts from. Frames hold rows of the tables they are named for; `due` only what a draw needs."""
+    """All a round starts from. Frames hold rows of the tables they are named for; `due` only what a draw needs, of
+    large hosts only the slices that were read; `due_unread` counts the others."""
 
     lease: Lease
     now: datetime
@@ -37,6 +38,7 @@ class Plan:
     new_hosts: pl.DataFrame
     brought_forward: pl.DataFrame
     due: pl.DataFrame
+    due_unread: Mapping[int, int]
     fetch_list: pl.DataFrame
     left_out: pl.DataFrame
     visited_before: pl.DataFrame
@@ -59,17 +61,17 @@ def plan(
     sight = Sight(lake, lease, lake.versions(), now)
     state = catch_up(sight, cursors, policy)
     due = listing.due(sight, state.admitted, in_hand)
-    listed = listing.make_list(sight, due, state.admitted, state.hosts, policy, rules, seconds)
+    listed = listing.make_list(sight, due.rows, state.admitted, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")
     return Plan(
         lease=lease, now=now, cursors=state.cursors, admitted=state.admitted, refused=state.refused,
         links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts,
-        brought_forward=state.brought_forward, due=due,
+        brought_forward=state.brought_forward, due=due.rows, due_unread=due.unread,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
         next_at=min(
             [*next_due_at.values(), *state.brought_forward["due_at"],
-             *selection.turns(due, state.hosts, policy, now)], default=None,
+             *selection.turns(due.rows, state.hosts, policy, now)], default=None,
         ),
     )  # fmt: skip

@@ -28,6 +28,18 @@ JUDGED = 100_000
 _TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modified"]
 
 
+ENOUGH = 5_000
+"""Due URLs of one large host that a plan looks at: far more than politeness lets a round ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What may be asked for: the columns a draw needs, and how many more are due in slices that were not read."""
+
+    rows: pl.DataFrame
+    unread: Mapping[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A fetch list: rows of `frontier`, the same as host queues, who was left out, and what is known of old visits."""
@@ -38,10 +50,41 @@ class Listed:
     queues: Sequence[HostQueue]
 
 
-def due(sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int]) -> pl.DataFrame:
-    """What may be asked for now, stored or just admitted, and is not in hand: only what a draw needs of each URL."""
-    stored = sight.rows("frontier", pl.col("due_at") <= sight.now).select(_DRAWN).collect()
-    return pl.concat([stored, admitted.select(_DRAWN)]).filter(~pl.col("url_hash").is_in(list(in_hand)))
+def due(sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int], *, enough: int = ENOUGH) -> Due:
+    """What may be asked for now, stored or just admitted, and is not in hand; of large hosts what is enough."""
+    stored = _due_in(sight, [0]).drop("layer").collect()
+    sliced, unread = _of_large_hosts(sight, enough)
+    rows = pl.concat([stored, *sliced, admitted.select(_DRAWN)])
+    return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))), unread)
+
+
+def _of_large_hosts(sight: Sight, enough: int) -> tuple[list[pl.DataFrame], dict[int, int]]:
+    """Due rows of slices, read in an order drawn for this round until each host has enough; and what was not read."""
+    slices = sight.lake.slices("frontier", sight.lease.buckets, sight.at["frontier"])
+    drawn = slices.with_columns(draw=selection.uniform(slices["part"].cast(pl.Int64).to_numpy(), sight.lease.round))
+    turns = drawn.sort("draw").with_columns(turn=pl.int_range(pl.len()).over("host"))
+    found = list[pl.DataFrame]()
+    for turn in range(turns["turn"].n_unique()):
+        here = turns.filter((pl.col("turn") == turn) & ~pl.col("host").is_in(_with_enough(found, enough)))
+        turns = turns.join(here, on="part", how="anti")
+        if here.height:
+            found.append(_in_slices(sight, here).collect())
+    return found, dict(_in_slices(sight, turns).group_by("bucket").len().collect().iter_rows()) if turns.height else {}
+
+
+def _with_enough(found: list[pl.DataFrame], enough: int) -> list[str]:
+    if not found:
+        return []
+    return pl.concat(found).group_by("host").len().filter(pl.col("len") >= enough)["host"].to_list()
+
+
+def _in_slices(sight: Sight, slices: pl.DataFrame) -> pl.LazyFrame:
+    """Due rows of slices; what has changed since they were written lies in the tail, and is read with part 0."""
+    return _due_in(sight, slices["part"].to_list()).filter(pl.col("layer") == "base").drop("layer")
+
+
+def _due_in(sight: Sight, parts: Sequence[int]) -> pl.LazyFrame:
+    return sight.rows("frontier", pl.col("due_at") <= sight.now, parts=parts).select(*_DRAWN, "layer")
 
 
 def make_list(

@@ -1,6 +1,6 @@
 """What a plan sees of the lake: one set of table versions, the leased buckets, how far the logs were read before."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -28,10 +28,13 @@ class Sight:
     now: datetime
 
     def rows(
-        self, table: str, where: pl.Expr | None = None, url_hashes: pl.Series | None = None
+        self, table: str, where: pl.Expr | None = None, url_hashes: pl.Series | None = None,
+        parts: Sequence[int] | None = None,
     ) -> pl.LazyFrame:  # fmt: skip
-        """Rows of a table for the leased buckets."""
-        return self.lake.scan(table, buckets=self.lease.buckets, where=where, at=self.at, url_hashes=url_hashes)
+        """Rows of a table for the leased buckets, of all parts or some."""
+        return self.lake.scan(
+            table, buckets=self.lease.buckets, where=where, at=self.at, url_hashes=url_hashes, parts=parts
+        )
 
 
 def read_cursors(lake: Lake, lease: Lease) -> Cursors:

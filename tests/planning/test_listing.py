@@ -1,5 +1,7 @@
 """The list that a round starts from: whole rows of the chosen URLs, and when to look again if there are none."""
 
+from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, ROUNDS
 from crawl_pipeline.fetch.visits import RobotsAnswer
 from crawl_pipeline.lake import Lake, Lease
+from crawl_pipeline.lake.folding import Shape
 from crawl_pipeline.planning import listing
 from crawl_pipeline.planning.sight import Sight
 
@@ -75,13 +78,14 @@ def test_the_list_holds_the_newest_whole_row_of_each_url_stored_or_just_admitted
                           "known_count": 3, "fetched_count": 0, "day_count": 0}])  # fmt: skip
 
     due = listing.due(sight, admitted, [])
-    listed = listing.make_list(sight, due, admitted, hosts, POLICY, {}, None)
+    listed = listing.make_list(sight, due.rows, admitted, hosts, POLICY, {}, None)
 
     assert listed.fetch_list.schema == FRONTIER.schema
     assert dict(listed.fetch_list.select("tag", "attempts").sort("tag").iter_rows()) == {"new": 0, "old": 2}
     assert listed.left_out.is_empty()
     assert [len(queue.targets) for queue in listed.queues] == [2]
-    assert listing.due(sight, admitted, admitted["url_hash"].to_list())["url_hash"].to_list() == [first[0]["url_hash"]]
+    left = listing.due(sight, admitted, admitted["url_hash"].to_list()).rows
+    assert left["url_hash"].to_list() == [first[0]["url_hash"]]
 
 
 def test_what_waits_beyond_a_full_list_is_counted_though_its_row_was_never_read(lake: Lake) -> None:
@@ -91,7 +95,7 @@ def test_what_waits_beyond_a_full_list_is_counted_though_its_row_was_never_read(
     sight, none = sight_of(lake, lease), FRONTIER.empty()
 
     due = listing.due(sight, none, [])
-    listed = listing.make_list(sight, due, none, hosts, POLICY, {}, None)
+    listed = listing.make_list(sight, due.rows, none, hosts, POLICY, {}, None)
 
     assert listed.fetch_list.height == 13
     assert listed.left_out.select(pl.col("count").sum()).item() == 27
@@ -108,3 +112,55 @@ def test_a_robots_txt_of_many_rules_holds_up_no_round() -> None:
     most = pl.DataFrame({"host": ["long.test", "short.test"]}).select(listing._most_judged(answers))
 
     assert most.to_series().to_list() == [listing.JUDGED // 20_001, listing.JUDGED // 2]
+
+
+def large_host(lake: Lake, count: int) -> Lease:
+    """A host of so many due URLs in slices of 100, beside a small one."""
+    rows = [url(f"{number:04d}", 0, NOON - NEAR) for number in range(count)]
+    other = "https://small.test/"
+    small = url("small", 0, NOON - NEAR) | {"url": other, "url_hash": urls.url_hash(other), "host": "small.test"}
+    lease = committed(lake, [[*rows, small]], folded=False)
+    lake.fold(lease, "frontier", least=1, shape=Shape(slice_rows=100))
+    return lease
+
+
+def test_of_a_large_host_only_slices_are_read_until_there_is_enough_and_the_rest_is_counted(
+    lake: Lake,
+) -> None:
+    lease = large_host(lake, 1_000)
+
+    due = listing.due(sight_of(lake, lease), FRONTIER.empty(), [], enough=150)
+
+    sizes = dict(due.rows.group_by("host").len().iter_rows())
+    assert sizes["small.test"] == 1
+    assert 150 <= sizes["h.test"] <= 250
+    assert sizes["h.test"] + due.unread[0] == 1_000
+
+
+def test_every_slice_of_a_large_host_gets_its_turns(lake: Lake) -> None:
+    lease = large_host(lake, 1_000)
+    turns = Counter(
+        page
+        for seed in range(400)
+        for page in listing.due(
+            sight_of(lake, replace(lease, round=lease.round + seed)), FRONTIER.empty(), [], enough=1
+        ).rows.filter(host="h.test")["url_hash"]
+    )  # fmt: skip
+
+    # Each slice has one draw in ten: 40 of 400, with a standard deviation of 6.
+    assert len(turns) == 1_000
+    assert min(turns.values()) >= 40 - 4 * 6
+    assert max(turns.values()) <= 40 + 4 * 6
+
+
+def test_few_due_urls_of_a_large_host_are_found_in_whichever_slice_they_lie(lake: Lake) -> None:
+    rows = [url(f"{number:04d}", 0, NOON + FAR) for number in range(500)]
+    rows[7] |= {"due_at": NOON - NEAR}
+    rows[423] |= {"due_at": NOON - NEAR}
+    lease = committed(lake, [rows], folded=False)
+    lake.fold(lease, "frontier", least=1, shape=Shape(slice_rows=100))
+
+    due = listing.due(sight_of(lake, lease), FRONTIER.empty(), [])
+
+    assert set(due.rows["url_hash"]) == {rows[7]["url_hash"], rows[423]["url_hash"]}
+    assert due.unread == {}
