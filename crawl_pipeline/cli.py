@@ -16,7 +16,7 @@ import polars as pl
 from rich.console import Console
 from rich.markup import escape
 
-from crawl_pipeline import __version__, corpus, seeding
+from crawl_pipeline import __version__, corpus, past, seeding
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.demo import DemoError
@@ -34,7 +34,7 @@ from crawl_pipeline.lake import (
 
 OURS = (
     PolicyError, DemoError, seeding.SeedError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
-    RetentionTooShort, corpus.QueryError, corpus.ReportError,
+    RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen,
 )  # fmt: skip
 
 out = Console(highlight=False, soft_wrap=True)
@@ -44,6 +44,15 @@ def _is_a_time(context: click.Context, option: click.Parameter, minutes: float) 
     if not 0 < minutes <= 100_000:
         raise click.BadParameter(f"expected minutes within 0 and 100000, found {minutes}")
     return minutes
+
+
+def _is_a_moment(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    """Read a time as a person types it; without an offset it is UTC."""
+    try:
+        moment = None if text is None else datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.BadParameter(f"expected a time such as 2026-03-01T12:00, found {text!r}") from error
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment and moment.astimezone(UTC)
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value for programs.")
@@ -177,13 +186,23 @@ def funnel(lake: str, *, as_json: bool) -> None:
 
 @command()
 @click.argument("url")
+@click.option(
+    "--at", callback=_is_a_moment, help="Explain the round of this time instead (UTC, if no offset is given)."
+)
+@click.option("--round", "number", type=int, help="Explain the round of this number instead.")
 @policy_file
 @as_json
-def explain(lake: str, url: str, policy_path: Path | None, *, as_json: bool) -> None:
-    """Say what is known of a URL, and why it was or was not fetched."""
+def explain(
+    lake: str, url: str, at: datetime | None, number: int | None, policy_path: Path | None, *, as_json: bool
+) -> None:
+    """Say what is known of a URL, and why it was or was not fetched; or what a past round made of it, and its draw."""
     from crawl_pipeline import display, explaining
 
-    found = explaining.explain(Lake.open(lake), _policy(lake, policy_path), url, datetime.now(UTC))
+    opened, now = Lake.open(lake), datetime.now(UTC)
+    if at or number is not None:
+        found = explaining.explain_past(opened, url, explaining.then(opened, url, at, number, now))
+    else:
+        found = explaining.explain(opened, _policy(lake, policy_path), url, now)
     if as_json:
         _print_json({"url": found.url, "because": found.because} | found.facts)
         return
@@ -191,6 +210,24 @@ def explain(lake: str, url: str, policy_path: Path | None, *, as_json: bool) -> 
     for name, fact in found.facts.items():
         for row in fact if isinstance(fact, list) else [fact]:
             out.print(f"[dim]{name}[/]  {escape(display.in_words(row))}")
+
+
+@command()
+@click.option("--at", callback=_is_a_moment, help="When (UTC, if no offset is given; default: now).")
+@click.option("--policy", "path", required=True, type=click.Path(dir_okay=False, path_type=Path),
+              help="The policy to try.")  # fmt: skip
+@click.option("--against", type=click.Path(dir_okay=False, path_type=Path),
+              help="Compare with this policy, not with the one in force then.")  # fmt: skip
+@as_json
+def whatif(lake: str, at: datetime | None, path: Path, against: Path | None, *, as_json: bool) -> None:
+    """Show what would have been selected at a time under another policy, against what was. Writes nothing."""
+    from crawl_pipeline import display
+    from crawl_pipeline import whatif as trying
+
+    opened, now = Lake.open(lake), datetime.now(UTC)
+    tried, other = _policy(lake, path), _policy(lake, against) if against else None
+    found = trying.whatif(opened, tried, at or now, now, other)
+    _print_json([compared.figures() for compared in found]) if as_json else display.compared(out, found)
 
 
 @command()

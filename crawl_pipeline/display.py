@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.table import Table
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.rounds import Done
+from crawl_pipeline.whatif import BOTH, Compared
 
 WELL = {"fetched", "not_modified", "redirected"}
 
@@ -130,6 +132,24 @@ def maintained(console: Console, done: Maintained) -> None:
             f"passed over b{bucket.bucket:03d}: {bucket.worker} has it until {in_words(bucket.deadline_at)}, "
             "or until a worker takes it over"
         )
+
+
+def compared(console: Console, found: Sequence[Compared]) -> None:
+    """Print what two policies would select, per bucket, and what told them apart, with examples."""
+    for one in found:
+        name = f"round {one.then.round}" if one.then.round else "the next round"
+        table = _table(f"{name}, planned {in_words(one.then.now)}: old {one.old_policy}, new {one.new_policy}")
+        for bucket, selected, count in one.counts().iter_rows():
+            table.add_row(f"b{bucket:03d} selected {selected}", f"{count:,}", "")
+        console.print(table)
+        if not one.urls.height:
+            console.print("nothing is selected by either")
+        elif set(one.urls["selected"]) == {BOTH}:
+            console.print("both select the same URLs")
+        for by in ("reason", "host"):
+            for selected, value, count, examples in one.sums(by).head(SHOWN).iter_rows():
+                text = f"{count:,} {selected}, {by} {value}: {', '.join(examples)}"
+                console.print(escape(printable(text)))
 
 
 def _change(before: int, after: int) -> str:

@@ -9,11 +9,14 @@ from typing import Any
 
 import polars as pl
 
+from crawl_pipeline import past, whatif
 from crawl_pipeline.core import admission, selection, urls
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.past import NotThen, Then
+from crawl_pipeline.planning import Plan
 
 LATEST = 5
 """How many requests and sources are shown."""
@@ -46,6 +49,69 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     facts["requests"] = _requests(lake, bucket, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
     return Explanation(url, _why_known(facts["frontier"], facts["host"] or {}, policy, now), facts)
+
+
+def then(lake: Lake, href: str, at: datetime | None, number: int | None, now: datetime) -> Then:
+    """The round that a number names, or that was the one of the URL's bucket at a time."""
+    if number is not None:
+        return past.of_round(lake, number)
+    try:
+        bucket = urls.bucket(urls.site(urls.host(urls.canonical(href))), lake.buckets)
+    except urls.NotCrawlable:
+        bucket = 0
+    return next(found for found in past.at_time(lake, at or now, now) if bucket in found.buckets)
+
+
+def explain_past(lake: Lake, href: str, then: Then, against: Policy | None = None) -> Explanation:
+    """Explain what a past round made of a URL; `against`: the policy of that time, if no snapshot of it was kept."""
+    try:
+        url = urls.canonical(href)
+    except urls.NotCrawlable as refusal:
+        return Explanation(href, f"it is not a URL that can be crawled: {refusal}")
+    bucket, number = urls.bucket(urls.site(urls.host(url)), lake.buckets), urls.url_hash(url)
+    if bucket not in then.buckets:
+        raise NotThen(f"expected a round of bucket {bucket}, found one of {list(then.buckets)}: name a time instead")
+    policy = against or past.policy_of(lake, then)
+    made = past.plan(lake, then, policy)
+    known = lake.scan("frontier", buckets=[bucket], url_hashes=_hashes(url), at=past.versions(lake, then))
+    row = _one(pl.concat([known.collect(), made.admitted.filter(url_hash=number)]))
+    draw = _draw(made, number, policy, then.seed)
+    facts: dict[str, Any] = {
+        "canonical": url, "bucket": bucket, "round": then.round or None, "planned": then.now, "policy": policy.id,
+        "host": _one(made.hosts.filter(pl.col("host") == urls.host(url))), "frontier": row, "draw": draw,
+        "requests": _requests(lake, bucket, url, then.round),
+    }  # fmt: skip
+    in_hand = number in past.in_hand(lake, then)
+    because = "it was being asked or read already" if in_hand else _why_then(lake, made, row, number, policy)
+    return Explanation(url, because, facts)
+
+
+def _draw(made: Plan, number: int, policy: Policy, seed: int) -> dict[str, Any] | None:
+    """How a due URL was drawn: the number made of its hash and the round's seed, over its band's weight."""
+    row = _one(made.judged.filter(url_hash=number))
+    if row is None:
+        return None
+    weights = policy.bands.weights
+    uniform = selection.uniform(made.judged.filter(url_hash=number)["url_hash"].to_numpy(), seed)[0]
+    return {"seed": seed, "uniform": float(uniform), "weight": weights[min(max(row["band"], 1), len(weights)) - 1],
+            "draw": row["draw"], "rank at its host": row["rank"], "quota of its host": row["quota"]}  # fmt: skip
+
+
+def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, policy: Policy) -> str:
+    listed = whatif.verdicts(made).filter(url_hash=number)
+    if listed.height:
+        return f"it was selected: {listed['why'][0]}"
+    if row is not None and row["due_at"] is not None and row["due_at"] <= made.now:
+        left_out = whatif.why_left_out(made).filter(url_hash=number)["why"]
+        return f"it was {left_out[0] if len(left_out) else 'left out: its slice of a large host was not read'}"
+    if row is not None:
+        when = f"before {row['due_at']:%F %T} UTC" if row["due_at"] else "by itself"
+        return f"it was known and not due {when} ({row['status']}, its last outcome was {row['outcome']})"
+    seen = lake.scan("links", url_hashes=pl.Series([number])).filter(pl.col("round") < made.lease.round)
+    if seen.select(pl.len()).collect().item() == 0:
+        return "it was not known: no link to it had been written"
+    refusal = whatif.refusals(lake, pl.Series([number]), made.hosts, policy, made.lease.buckets)[number]
+    return f"it was not known: {refusal}"
 
 
 def _why_known(row: dict[str, Any], host: dict[str, Any], policy: Policy, now: datetime) -> str:
@@ -84,8 +150,9 @@ def _sources(lake: Lake, url: str) -> list[dict[str, Any]]:
     return links.select("source_url", "kind", "depth", "nofollow", "tag").collect().to_dicts()
 
 
-def _requests(lake: Lake, bucket: int, url: str) -> list[dict[str, Any]]:
-    sent = _rows(lake, "fetches", bucket, url).sort("started_at").tail(LATEST)
+def _requests(lake: Lake, bucket: int, url: str, round_: int | None = None) -> list[dict[str, Any]]:
+    found = _rows(lake, "fetches", bucket, url).sort("started_at")
+    sent = (found if round_ is None else found.filter(pl.col("round") == round_)).tail(LATEST)
     return sent.select("started_at", "cause", "address", "http_status", "outcome", "reason", "robots_id").to_dicts()
 
 

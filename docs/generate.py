@@ -75,8 +75,7 @@ def policy() -> str:
 A policy is one TOML file; `crawl init` writes it with every key below, its default and its meaning. Unknown keys and
 values without sense are refused. `agent.name` and `agent.contact` have no default: a crawl that will not say who it is
 does not start. A change counts from the next run on. Every round keeps the policy's digest (`policy_id`), and
-`crawl run` keeps the whole text in `orders`, so that a past round can be explained; a run under Dagster keeps the
-digest only, so far.
+a worker keeps the whole text in `orders`, so that a past round can be explained and tried under another policy.
 
 What is different for one host stands in a section of its own:
 

@@ -63,6 +63,37 @@ def test_explain_tells_why_with_facts(crawled) -> None:
     assert as_json["frontier"]["status"] == "fetched"
 
 
+def test_explain_of_a_past_round_shows_the_draw(crawled) -> None:
+    root, seed = crawled
+    rounds = "select min(round) as first, min(started_at)::varchar as at from rounds where selected_count > 0"
+    first = json.loads(crawl(root, "sql", rounds, "--json").output)[0]
+
+    told = crawl(root, "explain", seed, "--round", str(first["first"])).output
+    by_time = json.loads(crawl(root, "explain", seed, "--at", first["at"], "--json").output)
+
+    assert "it was selected: band 1" in told
+    assert "draw" in told
+    assert by_time["draw"]["quota of its host"] >= 1
+
+
+def test_another_policy_is_tried_on_a_past_selection(crawled, tmp_path: Path) -> None:
+    root, _ = crawled
+    strict = tmp_path / "strict.toml"
+    strict.write_text((root.parent / "lake" / "policy.toml").read_text().replace("depth = 16", "depth = 0"))
+    rounds = "select max(ended_at)::varchar as at from rounds where admitted_count > 3"
+    at = json.loads(crawl(root, "sql", rounds, "--json").output)[0]["at"].replace("+00", "")[:-3]
+
+    same = crawl(root, "whatif", "--at", at, "--policy", str(root / "policy.toml"))
+    other = json.loads(crawl(root, "whatif", "--at", at, "--policy", str(strict), "--json").output)
+    now = json.loads(crawl(root, "whatif", "--policy", str(strict), "--json").output)
+
+    assert "both select the same URLs" in same.output or "nothing is selected" in same.output
+    assert sum(row["count"] for one in other for row in one["counts"]) == sum(len(one["urls"]) for one in other)
+    assert [one["round"] for one in now] == [None]
+    assert "when the lake began" in said(crawl(root, "whatif", "--at", "2001-01-01", "--policy", str(strict)))
+    assert "a time such as" in said(crawl(root, "whatif", "--at", "noon", "--policy", str(strict)))
+
+
 def test_explain_says_what_is_no_url(crawled) -> None:
     assert "not a URL that can be crawled" in crawl(crawled[0], "explain", "ftp://x").output
 

@@ -19,8 +19,12 @@ from crawl_pipeline.core.politeness import HostPace
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The fetch list (rows of `frontier`, in asking order per host), and a tally (bucket, name, count) of who waits."""
+    """What `judge` says of every due URL, and what is made of it.
 
+    The fetch list: rows of `frontier`, in asking order per host; a tally (bucket, name, count) of who waits.
+    """
+
+    judged: pl.DataFrame
     fetch_list: pl.DataFrame
     left_out: pl.DataFrame
 
@@ -32,21 +36,27 @@ def select(
 
     `seconds`: how long may be asked, if that is less than a round.
     """
+    judged = judge(due, hosts, policy, now, seed, seconds)
+    chosen, waiting = judged.filter(pl.col("left_out").is_null()), judged.filter(pl.col("left_out").is_not_null())
+    tally = waiting.group_by("bucket", name="left_out").agg(count=pl.len().cast(pl.Int64))
+    return Selection(judged, chosen.sort("host", "rank").select(due.columns), tally)
+
+
+def judge(
+    due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None
+) -> pl.DataFrame:
+    """Add to due rows their draw, their rank at their host, its quota, and why they are left out: null if chosen."""
     quotas = quota(hosts.join(due, on="host", how="semi"), policy, now, seconds)
     ranked = (
         due.join(quotas, on="host", how="left")
         .with_columns(draw=_draw(due["url_hash"], due["band"], policy, seed))
-        .with_columns(rank=pl.col("draw").rank("ordinal").over("host"))
+        .with_columns(rank=pl.col("draw").rank("ordinal").over("host"), quota=pl.col("quota").fill_null(0))
     )
-    in_turn = pl.col("rank") <= pl.col("quota").fill_null(0)
-    allowed = ranked.filter(in_turn)
-    chosen = _within_limits(allowed, policy)
-    waiting = [
-        ranked.filter(~in_turn).select("bucket", name=pl.col("wait").fill_null("host unknown")),
-        allowed.join(chosen, on="url_hash", how="anti").select("bucket", name=pl.lit("round full")),
-    ]
-    left_out = pl.concat(waiting).group_by("bucket", "name").agg(count=pl.len().cast(pl.Int64))
-    return Selection(chosen.sort("host", "rank").select(due.columns), left_out)
+    in_turn = pl.col("rank") <= pl.col("quota")
+    chosen = _within_limits(ranked.filter(in_turn), policy)["url_hash"]
+    why = pl.when(in_turn).then(pl.lit("round full")).otherwise(pl.col("wait").fill_null("host unknown"))
+    left_out = pl.when(~pl.col("url_hash").is_in(chosen.implode())).then(why)
+    return ranked.with_columns(left_out=left_out).drop("wait")
 
 
 def quota(hosts: pl.DataFrame, policy: Policy, now: datetime, seconds: float | None = None) -> pl.DataFrame:

@@ -19,8 +19,8 @@ committed row of a key wins. When a bucket's tail has grown, a fold merges it in
 committed before they were folded, so readers need not ask `rounds` about them.
 
 `writing` checks and replaces the rows of a round; `tidying` merges small files of logs; `sweeping` deletes rows of
-rounds that never came to be. `delta`, beneath them all, opens tables, checks their schemas and repeats a commit that
-collided.
+rounds that never came to be; `past` finds the versions that show the lake as an old round found it. `delta`, beneath
+them all, opens tables, checks their schemas and repeats a commit that collided.
 """
 
 from crawl_pipeline.lake.delta import (
@@ -33,8 +33,9 @@ from crawl_pipeline.lake.delta import (
 )
 from crawl_pipeline.lake.lake import Lake, LakeExists, Size
 from crawl_pipeline.lake.leases import Lease, LeaseHeld, LeaseLost
+from crawl_pipeline.lake.past import TooLongAgo
 
 __all__ = [
     "WEEK", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "Lease", "LeaseHeld", "LeaseLost",
-    "RetentionTooShort", "Size", "check_retention",
+    "RetentionTooShort", "Size", "TooLongAgo", "check_retention",
 ]  # fmt: skip

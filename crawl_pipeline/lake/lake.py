@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow.dataset as ds
 
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
-from crawl_pipeline.lake import folding, leases, sweeping, tidying, visible, writing
+from crawl_pipeline.lake import folding, leases, past, sweeping, tidying, visible, writing
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.leases import Lease
@@ -174,6 +174,10 @@ class Lake:
         """Newest version of each table, `rounds` first: with `at` they give one picture of the lake."""
         names = ["rounds", *(name for name in self._tables if name != "rounds")]
         return {name: self._tables[name].read(deltalake.DeltaTable.version) for name in names}
+
+    def versions_before(self, buckets: Sequence[int], round_: int) -> dict[str, int]:
+        """Versions that show the lake as a committed round of the buckets found it; raise TooLongAgo if deleted."""
+        return past.before(self._tables, buckets, round_)
 
     def files(self, table: str | Table, at: int | None = None) -> list[str]:
         """Live Parquet files for hive-partitioned readers; rows of rounds that are not committed are among them."""

@@ -19,6 +19,7 @@ from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
 from crawl_pipeline.planning.catching_up import catch_up
 from crawl_pipeline.planning.listing import Rules
 from crawl_pipeline.planning.sight import Cursors as Cursors
+from crawl_pipeline.planning.sight import Past as Past
 from crawl_pipeline.planning.sight import Sight
 from crawl_pipeline.planning.sight import read_cursors as read_cursors
 
@@ -26,7 +27,10 @@ from crawl_pipeline.planning.sight import read_cursors as read_cursors
 @dataclass(frozen=True, slots=True)
 class Plan:
     """All a round starts from. Frames hold rows of the tables they are named for; `due` only what a draw needs, of
-    large hosts only the slices that were read; `due_unread` counts the others."""
+    large hosts only the slices that were read; `due_unread` counts the others.
+
+    `judged` are the due URLs that robots.txt does not settle, with what `selection.judge` says of each.
+    """
 
     lease: Lease
     now: datetime
@@ -39,6 +43,7 @@ class Plan:
     brought_forward: pl.DataFrame
     due: pl.DataFrame
     due_unread: Mapping[int, int]
+    judged: pl.DataFrame
     fetch_list: pl.DataFrame
     left_out: pl.DataFrame
     visited_before: pl.DataFrame
@@ -51,14 +56,15 @@ class Plan:
 
 def plan(
     lake: Lake, lease: Lease, cursors: Cursors, policy: Policy, now: datetime, in_hand: Sequence[int], rules: Rules,
-    seconds: float | None = None,
+    seconds: float | None = None, past: Past | None = None,
 ) -> Plan:  # fmt: skip
     """Catch up and select.
 
     `in_hand`: URL hashes that are being asked; `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to
-    ask in, if that is less than a round.
+    ask in, if that is less than a round; `past`: plan as it would have been done then. Nothing needs the lease to be
+    held but the commit of what is planned.
     """
-    sight = Sight(lake, lease, lake.versions(), now)
+    sight = Sight(lake, lease, past.at, now, past.until) if past else Sight(lake, lease, lake.versions(), now)
     state = catch_up(sight, cursors, policy)
     due = listing.due(sight, state.admitted, in_hand)
     listed = listing.make_list(sight, due.rows, state.admitted, state.hosts, policy, rules, seconds)
@@ -67,7 +73,7 @@ def plan(
     return Plan(
         lease=lease, now=now, cursors=state.cursors, admitted=state.admitted, refused=state.refused,
         links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts,
-        brought_forward=state.brought_forward, due=due.rows, due_unread=due.unread,
+        brought_forward=state.brought_forward, due=due.rows, due_unread=due.unread, judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
         next_at=min(

@@ -43,8 +43,10 @@ def catch_up(sight: Sight, cursors: Cursors, policy: Policy) -> CaughtUp:
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
-    last = min(cursors.orders_seen.values())
-    return sight.lake.scan("orders", where=pl.col("order") > last, at=sight.at).sort("order").collect()
+    new = pl.col("order") > min(cursors.orders_seen.values())
+    if sight.until:
+        new &= pl.col("order") <= max(sight.until.orders_seen.values())
+    return sight.lake.scan("orders", where=new, at=sight.at).sort("order").collect()
 
 
 def _seeds(orders: pl.DataFrame, sight: Sight) -> pl.DataFrame:
@@ -60,18 +62,25 @@ def _seeds(orders: pl.DataFrame, sight: Sight) -> pl.DataFrame:
 
 def _new_links(sight: Sight, cursors: Cursors) -> pl.DataFrame:
     """Links to the leased buckets from rounds that were committed since each of them last looked."""
-    seen = pl.DataFrame(
-        [(target, source, last) for target, per in cursors.links_seen.items() for source, last in enumerate(per)],
-        schema={"target_bucket": pl.Int16, "source_bucket": pl.Int16, "seen": pl.Int64}, orient="row",
-    )  # fmt: skip
+    seen = _seen_links(cursors, "seen")
     since = min(map(min, cursors.links_seen.values()))
     links = sight.lake.scan("links", buckets=sight.lease.buckets, since=since, at=sight.at)
+    if sight.until:
+        until = _seen_links(sight.until, "until").lazy()
+        links = links.join(until, on=["target_bucket", "source_bucket"]).filter(pl.col("round") <= pl.col("until"))
     return (
         links.join(seen.lazy(), on=["target_bucket", "source_bucket"])
         .filter(pl.col("round") > pl.col("seen"))
         .select(list(LINKS.schema))
         .collect()
     )
+
+
+def _seen_links(cursors: Cursors, name: str) -> pl.DataFrame:
+    return pl.DataFrame(
+        [(target, source, last) for target, per in cursors.links_seen.items() for source, last in enumerate(per)],
+        schema={"target_bucket": pl.Int16, "source_bucket": pl.Int16, name: pl.Int64}, orient="row",
+    )  # fmt: skip
 
 
 def _with_site(links: pl.DataFrame) -> pl.DataFrame:

@@ -42,9 +42,13 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A fetch list: rows of `frontier`, the same as host queues, who was left out, and what is known of old visits."""
+    """A fetch list: rows of `frontier`, the same as host queues, who was left out, and what is known of old visits.
+
+    `judged` are all due URLs but those that robots.txt settles, with what `selection.judge` says of each.
+    """
 
     fetch_list: pl.DataFrame
+    judged: pl.DataFrame
     left_out: pl.DataFrame
     visited_before: pl.DataFrame
     queues: Sequence[HostQueue]
@@ -106,7 +110,7 @@ def make_list(
     fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
     before = _visited_before(sight, fetch_list)
     queues = _queues(sight, fetch_list, hosts, before, policy, rules)
-    return Listed(fetch_list, selected.left_out, before, queues)
+    return Listed(fetch_list, selected.judged, selected.left_out, before, queues)
 
 
 def _whole(sight: Sight, wanted: pl.DataFrame, admitted: pl.DataFrame) -> pl.DataFrame:

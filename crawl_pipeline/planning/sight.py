@@ -19,6 +19,14 @@ class Cursors:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """What an earlier plan saw: table versions, and how far it read the logs; later rows of them do not count."""
+
+    at: Mapping[str, int]
+    until: Cursors
+
+
+@dataclass(frozen=True, slots=True)
 class Sight:
     """The lake as one plan sees it: every scan reads the versions that were current when it began."""
 
@@ -26,6 +34,8 @@ class Sight:
     lease: Lease
     at: Mapping[str, int]
     now: datetime
+    until: Cursors | None = None
+    """How far the logs may be read; None: to their ends."""
 
     def rows(
         self, table: str, where: pl.Expr | None = None, url_hashes: pl.Series | None = None,
@@ -37,9 +47,9 @@ class Sight:
         )
 
 
-def read_cursors(lake: Lake, lease: Lease) -> Cursors:
-    """Where each leased bucket stands, from its last committed round."""
-    last = lake.scan("rounds", buckets=lease.buckets).sort("round").group_by("bucket").last().collect()
+def read_cursors(lake: Lake, lease: Lease, at: Mapping[str, int] | None = None) -> Cursors:
+    """Where each leased bucket stands, from its last committed round, or stood at these versions."""
+    last = lake.scan("rounds", buckets=lease.buckets, at=at).sort("round").group_by("bucket").last().collect()
     rows = {row["bucket"]: row for row in last.iter_rows(named=True)}
     nowhere = [0] * lake.buckets
     return Cursors(
