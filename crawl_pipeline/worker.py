@@ -62,7 +62,7 @@ def name() -> str:
 
 def _transport(policy: Policy) -> WireTransport:
     rules = policy.resolver
-    times = Times(rules.ttl_floor_s, rules.ttl_ceiling_s, rules.negative_ttl_s, rules.timeout_s)
+    times = Times(**{name: getattr(rules, name) for name in Times.__dataclass_fields__})
     return WireTransport(Resolver(rules.hosts, rules.name_servers, times), policy.addresses.networks)
 
 

@@ -7,15 +7,8 @@ also lets IPv4 in IPv6 clothes pass). Never looks a name up. Invariant: an addre
 is allowed only if that one is.
 """
 
-from collections.abc import Iterable, Sequence
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 Network = IPv4Network | IPv6Network
 
@@ -61,29 +54,11 @@ def allowed(ip: str, allow: Sequence[Network] = ()) -> bool:
     return inner in _GLOBAL_6 and not any(inner in network for network in _REFUSED_6)
 
 
-def all_allowed(host: str, answers: Iterable[str], allow: Sequence[Network] = ()) -> bool:
-    """Tell whether a host may be asked: itself if it is an address, else every one of the resolver's answers.
-
-    One private address among public ones is a sign of DNS rebinding, so the host is refused as a whole.
-    """
-    bare = host.strip("[]")
-    try:
-        ip_address(bare)
-    except ValueError:
-        addresses = tuple(answers)
-        return bool(addresses) and all(allowed(answer, allow) for answer in addresses)
-    return allowed(bare, allow)
-
-
-def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Read networks such as 127.0.0.0/8 or fd00::/8, or single addresses."""
-    return tuple(ip_network(text) for text in texts)
-
-
 def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Unwrap IPv4-mapped (RFC 4291), 6to4 (RFC 3056) and NAT64 (RFC 6052) addresses."""
+    """Unwrap IPv4-mapped (RFC 4291), 6to4 (RFC 3056), NAT64 (RFC 6052) and ISATAP (RFC 5214) addresses."""
     if isinstance(address, IPv4Address):
         return address
-    if address in _NAT64:
+    isatap = int(address) >> 32 & 0xFDFF_FFFF == 0x5EFE  # whether the address in it is meant to be unique or not
+    if address in _NAT64 or isatap:
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour or address

@@ -151,7 +151,16 @@ class Resolver(Section):
     name_servers: list[str] = key([], "IP addresses of name servers; empty: the system's")
     ttl_floor_s: PositiveFloat = key(60.0, "s; an answer is kept at least so long")
     ttl_ceiling_s: PositiveFloat = key(86_400.0, "s; an answer is kept at most so long")
-    negative_ttl_s: PositiveFloat = key(300.0, "s; a failed look-up is remembered so long")
+    negative_ttl_s: PositiveFloat = key(
+        3_600.0, "s; that a name does not exist is believed at most so long, less where its zone says so (RFC 2308)"
+    )
+    failure_ttl_s: PositiveFloat = key(
+        30.0, "s; after name servers failed or were silent a name is not asked for again"
+    )
+    stale_s: float = key(
+        86_400.0, "s; while name servers fail, an answer that has run out is used so much longer (RFC 8767); 0: never",
+        ge=0, le=MOST)  # fmt: skip
+    prefetch: Count = key(16, "names of hosts next in line that are looked up at a time before their turn; 0: none")
     timeout_s: PositiveFloat = key(5.0, "s; for one look-up")
 
     @field_validator("name_servers")

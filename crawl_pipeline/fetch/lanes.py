@@ -82,7 +82,7 @@ class Lanes:
         self._promised = promised or {}
         for lane in self._lanes.values():
             lane.targets.clear()
-        selected = Counter(self._in_hand.values())
+        selected, started = Counter(self._in_hand.values()), list[HostLane]()
         for queue in queues:
             lane = self._lane(queue)
             fresh = [target for target in queue.targets if target.url_hash not in self._in_hand]
@@ -92,6 +92,8 @@ class Lanes:
             if lane.targets and not lane.running:
                 lane.running = True
                 self._nursery.start_soon(self._drain, lane)
+                started.append(lane)
+        self._look_ahead(started)
         return selected
 
     def cut(self) -> Cut:
@@ -137,6 +139,13 @@ class Lanes:
     @property
     def _full(self) -> bool:
         return self._held_bytes >= self._policy.round.body_mb * 1e6
+
+    def _look_ahead(self, started: list[HostLane]) -> None:
+        """Have the names of lanes that begin looked up, who is asked first first: few at a time, none twice."""
+        prefetch, at_once = getattr(self._transport, "prefetch", None), self._policy.resolver.prefetch
+        if prefetch is not None and at_once and started:
+            first_first = sorted(started, key=lambda lane: lane.allowed_at)
+            self._nursery.start_soon(prefetch, [lane.host for lane in first_first], at_once)
 
     def _waiting_hosts(self) -> int:
         return sum(bool(lane.targets) for lane in self._lanes.values())

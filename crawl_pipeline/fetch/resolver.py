@@ -1,26 +1,21 @@
 """From a host name to its addresses: fixed entries, literals, then DNS, with a cache.
 
-IPv4 comes before IPv6. A name is looked up once however many ask at the same time. Answers are kept for their
-TTL, within a floor and a ceiling; failures for a time of their own (RFC 2308). The cache's clock is Trio's.
+IPv4 comes before IPv6. A name is looked up once however many ask at the same time. Answers are kept for their TTL,
+denials for what their zone says (RFC 2308), both within a floor and a ceiling; failures of name servers for a short
+time of their own (RFC 9520). While the servers fail, an answer that has run out is used for a while longer (RFC 8767):
+an outage of DNS is no trouble of the hosts. A denial is never overruled so.
 
-It never decides whether an address may be connected to, never looks at the system's hosts file, and never
-searches domains: `www` is not `www.here.example`.
+It never decides whether an address may be connected to. The cache's clock is handed in; without one it is Trio's.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import dns.asyncbackend
-import dns.asyncresolver
-import dns.exception
-import dns.name
-import dns.resolver
 import trio
 
+from crawl_pipeline.fetch.name_query import Addresses, NameQuery, Said
 from crawl_pipeline.fetch.wire import WireError
-
-Addresses = tuple[str, ...]
 
 _LOOPBACK: Addresses = ("127.0.0.1", "::1")  # what localhost is, whatever a name server says (RFC 6761 6.3)
 
@@ -31,17 +26,20 @@ class Times:
 
     ttl_floor_s: float = 60.0
     ttl_ceiling_s: float = 86_400.0
-    negative_ttl_s: float = 300.0
+    negative_ttl_s: float = 3_600.0
+    failure_ttl_s: float = 30.0
+    stale_s: float = 86_400.0
     timeout_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a name was found to be: addresses, or why there are none."""
+    """What a name was found to be: addresses, or why there are none; and until when that is believed."""
 
     addresses: Addresses
     reason: str
     until: float
+    stale_until: float = 0.0
 
 
 class Resolver:
@@ -55,13 +53,13 @@ class Resolver:
         *,
         port: int = 53,
         most_names: int = 100_000,
+        now: Callable[[], float] = trio.current_time,
     ) -> None:
         self._fixed = {name.lower(): tuple(addresses) for name, addresses in (hosts or {}).items()}
         self._times = times or Times()
-        self._name_servers = tuple(name_servers)
-        self._port = port
+        self._query = NameQuery(name_servers, port, self._times.timeout_s)
         self._most_names = most_names
-        self._asker: dns.asyncresolver.Resolver | None = None
+        self._now = now
         self._known: dict[str, Known] = {}
         self._flights: dict[str, trio.Event] = {}
 
@@ -69,19 +67,21 @@ class Resolver:
         """Give the addresses of a host, or raise WireError("dns_error")."""
         return self._without_asking(host) or await self._remembered(host)
 
-    async def prefetch(self, hosts: Iterable[str], at_once: int = 16) -> None:
-        """Look up hosts that are about to be asked; failures are remembered like any other."""
+    async def prefetch(self, hosts: Iterable[str], at_once: int) -> None:
+        """Look up hosts that are about to be asked, in this order; failures are remembered like any other."""
         limit = trio.CapacityLimiter(at_once)
 
         async def one(host: str) -> None:
-            async with limit:
-                try:
-                    await self.resolve(host)
-                except WireError:
-                    return
+            try:
+                await self.resolve(host)
+            except WireError:
+                pass
+            finally:
+                limit.release_on_behalf_of(host)
 
         async with trio.open_nursery() as nursery:
-            for host in hosts:
+            for host in dict.fromkeys(hosts):
+                await limit.acquire_on_behalf_of(host)
                 nursery.start_soon(one, host)
 
     def _without_asking(self, host: str) -> Addresses:
@@ -99,7 +99,7 @@ class Resolver:
         """Answer from the cache; one asker at a time fills it, the others wait for that."""
         while True:
             known = self._known.get(host)
-            if known is not None and known.until > trio.current_time():
+            if known is not None and known.until > self._now():
                 return _answer(host, known)
             flight = self._flights.get(host)
             if flight is None:
@@ -109,7 +109,7 @@ class Resolver:
     async def _fly(self, host: str) -> Known:
         self._flights[host] = trio.Event()
         try:
-            known = await self._look_up(host)
+            known = self._judged(await self._both(host), self._known.get(host))
         finally:
             # A flight that was cancelled lets the next one in line start its own.
             self._flights.pop(host).set()
@@ -122,58 +122,39 @@ class Resolver:
             del self._known[next(iter(self._known))]
         self._known[host] = known
 
-    async def _look_up(self, host: str) -> Known:
+    async def _both(self, host: str) -> tuple[Said, Said]:
         """Ask for both families at once; one that fails does not spoil the other."""
-        found: dict[str, tuple[Addresses, float, str]] = {}
+        said: dict[str, Said] = {}
 
         async def one(family: str) -> None:
-            found[family] = await self._query(host, family)
+            said[family] = await self._query.ask(host, family)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one, "A")
             nursery.start_soon(one, "AAAA")
-        now, times = trio.current_time(), self._times
-        addresses = tuple(dict.fromkeys(found["A"][0] + found["AAAA"][0]))
-        if not addresses:
-            return Known((), found["A"][2] or found["AAAA"][2] or "no address", now + times.negative_ttl_s)
-        ttl = min(ttl for own, ttl, _ in found.values() if own)
-        return Known(addresses, "", now + min(max(ttl, times.ttl_floor_s), times.ttl_ceiling_s))
+        return said["A"], said["AAAA"]
 
-    async def _query(self, host: str, family: str) -> tuple[Addresses, float, str]:
-        """Ask for one family: its addresses, their TTL, and why there are none."""
-        try:
-            # dnspython counts by the wall clock; Trio's deadline is the one that binds.
-            with trio.fail_after(self._times.timeout_s):
-                answer = await self._dns().resolve(
-                    dns.name.from_text(host.rstrip(".") + "."),
-                    family,
-                    search=False,
-                    raise_on_no_answer=False,
-                    lifetime=self._times.timeout_s,
-                    backend=dns.asyncbackend.get_backend("trio"),
-                )
-        except dns.resolver.NXDOMAIN:
-            return (), 0.0, "the name does not exist"
-        except (dns.exception.Timeout, trio.TooSlowError):
-            return (), 0.0, f"no answer within {self._times.timeout_s:g} s"
-        except dns.resolver.NoNameservers:
-            return (), 0.0, "the name servers refuse or fail"
-        except (dns.exception.DNSException, UnicodeError, OSError) as trouble:
-            return (), 0.0, f"{type(trouble).__name__}: {trouble}"
-        addresses = tuple(record.address for record in answer.rrset or ())
-        return (
-            addresses,
-            float(answer.chaining_result.minimum_ttl),
-            "" if addresses else "the name has no address",
-        )
+    def _judged(self, said: tuple[Said, Said], before: Known | None) -> Known:
+        """What the two answers mean, and until when; `before` is what was known of the name."""
+        now, times = self._now(), self._times
+        addresses = tuple(dict.fromkeys(said[0].addresses + said[1].addresses))
+        if addresses:
+            until = now + _within(
+                min(one.ttl_s for one in said if one.addresses), times.ttl_floor_s, times.ttl_ceiling_s
+            )
+            return Known(addresses, "", until, until + times.stale_s)
+        failed = [one for one in said if one.failed]
+        if not failed:
+            ttl_s = _within(min(one.ttl_s for one in said), times.ttl_floor_s, times.negative_ttl_s)
+            return Known((), said[0].reason, now + ttl_s)
+        until = now + times.failure_ttl_s
+        if before is not None and before.addresses and before.stale_until > now:
+            return replace(before, until=min(until, before.stale_until))
+        return Known((), failed[0].reason, until)
 
-    def _dns(self) -> dns.asyncresolver.Resolver:
-        if self._asker is None:
-            self._asker = dns.asyncresolver.Resolver(configure=not self._name_servers)
-            if self._name_servers:
-                self._asker.nameservers = list(self._name_servers)
-            self._asker.port = self._port
-        return self._asker
+
+def _within(ttl_s: float, floor_s: float, ceiling_s: float) -> float:
+    return min(max(ttl_s, floor_s), ceiling_s)
 
 
 def _answer(host: str, known: Known) -> Addresses:

@@ -46,6 +46,7 @@ class Resolves(Protocol):
     """Gives the addresses of a host, best first, or raises WireError("dns_error")."""
 
     async def resolve(self, host: str) -> tuple[str, ...]: ...
+    async def prefetch(self, hosts: Iterable[str], at_once: int) -> None: ...
 
 
 def no_pulse(address: str) -> None:
@@ -155,6 +156,10 @@ class WireTransport(httpx.AsyncBaseTransport):
             extensions={"address": answer.address, "http_version": b"HTTP/1.1"},
             request=request,
         )
+
+    async def prefetch(self, hosts: Iterable[str], at_once: int) -> None:
+        """Look up the names of hosts (as they stand in URLs) that are about to be asked, at most so many at a time."""
+        await self._resolver.prefetch([host.strip("[]") for host in hosts], at_once)
 
     async def close_host(self, host: str) -> None:
         """Close the kept connections to a host (as it stands in its URLs), whatever scheme and port."""

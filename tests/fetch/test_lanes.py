@@ -63,6 +63,29 @@ def answered(text: str = "", host: str = "a.test", lives_s: float = 1e6) -> dict
     return {origin: RobotsAnswer(bucket, host, origin, 1, NOON, NOON + timedelta(seconds=lives_s), "rules", rules)}
 
 
+class LooksAhead(FakeWeb):
+    """A web whose names take a while to look up."""
+
+    async def prefetch(self, hosts, at_once):
+        self.ahead = [*getattr(self, "ahead", []), (trio.current_time(), list(hosts), at_once)]
+
+
+def test_names_of_the_hosts_on_a_new_list_are_looked_up_before_their_turn_who_is_asked_first_first():
+    web = LooksAhead(*(site(f"{name}.test", pages=2) for name in "abc"))
+    rests = {"a": 9, "b": 30, "c": 2}
+    queues = [queue(f"{name}.test", "/", next_allowed_at=NOON + timedelta(seconds=s)) for name, s in rests.items()]
+
+    async def main():
+        async with lanes_over(web) as lanes:
+            lanes.load(queues)
+            await trio.sleep(1)
+            lanes.load([*queues, queue("d.test", "/")])
+            await trio.sleep(0.1)
+        return [(hosts, at_once) for _, hosts, at_once in web.ahead], {row.host for row in web.log}
+
+    assert on_mock_clock(main) == ([(["c.test", "a.test", "b.test"], 16), (["d.test"], 16)], {"d.test"})
+
+
 # The promise.
 
 

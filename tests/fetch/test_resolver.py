@@ -209,7 +209,7 @@ def test_when_the_first_asker_is_cancelled_the_others_still_get_an_answer():
 
 def test_prefetched_names_are_known_and_failures_among_them_do_no_harm():
     async def script(resolver, server, _):
-        await resolver.prefetch(["h.example", "none.example"])
+        await resolver.prefetch(["h.example", "none.example"], 1)
         before = server.asked.total()
         return await resolver.resolve("h.example"), server.asked.total() - before
 
