@@ -1,4 +1,4 @@
-"""The lake as SQL: a DuckDB view per table, and the reports and tests written over them.
+"""The lake as SQL: a DuckDB view per table, those of `views` over them, and the reports and tests written over them.
 
 A view shows what exists: rows of committed rounds and, of state tables, the newest row per key. Nobody
 filters by hand. A connection is a snapshot: it lists each table's files once, `rounds` first, so that every
@@ -11,7 +11,7 @@ and no other file.
 import re
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +20,7 @@ import duckdb
 import polars as pl
 
 from crawl_pipeline.core.tables import ROUNDS, TABLES, Table
+from crawl_pipeline.views import VIEWS
 
 REPORTS = Path(__file__).parent.parent / "dbt_like_reports"
 
@@ -91,6 +92,9 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
             _comment(connection, table)
             if table is ROUNDS:
                 connection.execute("create table snapshot.committed as select bucket, round from main.rounds")
+        for view in VIEWS:
+            connection.execute(f"create view main.{view.name} as {view.sql}")
+            _say(connection, view.name, view.one_row_is, view.columns)
         _lock(connection, lake)
     except BaseException:
         connection.close()
@@ -142,10 +146,14 @@ def _visible(table: Table, rows: str) -> str:
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, table: Table) -> None:
-    connection.execute(f"comment on view main.{table.name} is {_quoted(f'one row is {table.one_row_is}')}")
-    for column in table.columns:
-        meaning = f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
-        connection.execute(f'comment on column main.{table.name}."{column.name}" is {_quoted(meaning)}')
+    meanings = {c.name: f"{c.meaning} [{c.unit}]" if c.unit else c.meaning for c in table.columns}
+    _say(connection, table.name, table.one_row_is, meanings)
+
+
+def _say(connection: duckdb.DuckDBPyConnection, name: str, one_row_is: str, meanings: Mapping[str, str]) -> None:
+    connection.execute(f"comment on view main.{name} is {_quoted(f'one row is {one_row_is}')}")
+    for column, meaning in meanings.items():
+        connection.execute(f'comment on column main.{name}."{column}" is {_quoted(meaning)}')
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, lake: Files) -> None:
@@ -188,11 +196,13 @@ def read(connection: duckdb.DuckDBPyConnection, sql: str) -> pl.DataFrame:
 
 def _what_there_is(sql: str, error: duckdb.Error) -> str:
     if isinstance(error, duckdb.CatalogException):
-        return f"\nThe lake has the tables {', '.join(sorted(TABLES))}."
+        return f"\nThe lake has the tables {', '.join(sorted([*TABLES, *(view.name for view in VIEWS)]))}."
     if not isinstance(error, duckdb.BinderException):
         return ""
     used = sorted(TABLES.keys() & set(re.findall(r"\w+", sql.lower())))
-    return "".join(f"\n{name} has the columns {', '.join(TABLES[name].column_names)}." for name in used)
+    columns = {name: TABLES[name].column_names for name in used}
+    columns |= {view.name: tuple(view.columns) for view in VIEWS if view.name in sql.lower()}
+    return "".join(f"\n{name} has the columns {', '.join(names)}." for name, names in columns.items())
 
 
 # Reports.

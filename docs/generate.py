@@ -21,6 +21,7 @@ from crawl_pipeline.cli import main as crawl
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.outcome import OUTCOMES, Consequence
 from crawl_pipeline.core.tables import TABLES, Table
+from crawl_pipeline.views import VIEWS, View
 
 ROOT = Path(__file__).parent
 MADE = "<!-- Made by `python -m docs.generate`; edit the code, not this page. -->"
@@ -44,7 +45,15 @@ unsigned types. The same facts are declared in [core/tables.py](../crawl_pipelin
         ("table", "kind", "one row is", "partitioned by"),
         ((f"[{t.name}](#{t.name})", t.kind, t.one_row_is, _names(t.partitioned_by)) for t in TABLES.values()),
     )
-    return "\n".join([head, summary, *(_table(table) for table in TABLES.values())])
+    return "\n".join([head, summary, *(_table(table) for table in TABLES.values()), *map(_view, VIEWS)])
+
+
+def _view(view: View) -> str:
+    facts = (
+        f"Not a table but a view over them, in `crawl sql` and `crawl_pipeline.corpus`. One row is {view.one_row_is}."
+    )
+    columns = ((f"`{name}`", meaning) for name, meaning in view.columns.items())
+    return f"## {view.name}\n\n{facts}\n\n" + _markdown(("column", "meaning"), columns)
 
 
 def _table(table: Table) -> str:

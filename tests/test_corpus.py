@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 from crawl_pipeline import corpus
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.views import VIEWS
 
 Rows = dict[str, list[dict[str, object]]]
 
@@ -197,7 +198,8 @@ def test_tables_and_columns_say_what_they_mean(folder):
         columns = corpus.read(
             connection, "select column_name, comment from duckdb_columns() where table_name = 'fetches'"
         )
-    assert dict(tables.rows()) == {name: f"one row is {table.one_row_is}" for name, table in TABLES.items()}
+    all_of_them = {name: thing.one_row_is for name, thing in (*TABLES.items(), *((view.name, view) for view in VIEWS))}
+    assert dict(tables.rows()) == {name: f"one row is {text}" for name, text in all_of_them.items()}
     assert dict(columns.rows())["wire_bytes"] == "body bytes received, before content decoding [bytes]"
     assert columns["comment"].null_count() == 0
 

@@ -1,0 +1,101 @@
+"""Views that answer a question over several tables: what has not been fetched, and why.
+
+SQL text only; `corpus` puts it on top of its views of the tables. Words for outcomes are those of core.outcome. What
+SQL cannot judge, the rule by which admission refused a link, is left to `crawl explain`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from crawl_pipeline.core.outcome import OUTCOMES
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One view: what a row is, what each column means, and the select that makes it."""
+
+    name: str
+    one_row_is: str
+    columns: Mapping[str, str]
+    sql: str
+
+
+_SAYS = " ".join(
+    f"when '{name}' then '{meaning.says.replace(chr(39), chr(39) * 2)}'" for name, meaning in OUTCOMES.items()
+)
+
+_UNFETCHED = f"""
+with last as (
+    select bucket, max_by(links_seen, round) as links_seen from rounds group by bucket
+),
+open as (
+    select f.*, h.paused, h.backoff_s, h.next_allowed_at,
+        -- Every robots.txt of the host that is in force forbids everything: until the first may be read again.
+        list_min([r.expires_at for r in h.robots if r.expires_at > now()]) as robots_at,
+        len([r for r in h.robots if r.expires_at > now() and r.state = 'disallow_all']) > 0
+            and len([r for r in h.robots if r.expires_at > now() and r.state <> 'disallow_all']) = 0 as closed,
+        case f.outcome {_SAYS} end || coalesce(' (' || f.reason || ')', '') as says
+    from frontier f left join hosts h on h.bucket = f.bucket and h.host = f.host
+    where not (f.status = 'fetched' and f.kind <> 'sitemap')
+      and not exists (from pages p where p.bucket = f.bucket and p.url_hash = f.url_hash)
+),
+known as (
+    select bucket, host, url, url_hash, status,
+        case
+            when status = 'fetched' then 'a sitemap: read for its links, not stored'
+            when status not in ('waiting', 'refused', 'redirected', 'unfit', 'gone', 'dead') then status
+            when status = 'dead' and attempts > 0 then 'dead: failed ' || attempts || ' times, at last: ' || says
+            when status <> 'waiting' then status || ': ' || says
+            when paused then 'host paused'
+            when outcome = 'robots_unreachable' or closed then 'robots.txt unreachable'
+            when attempts > 0 then 'failed ' || attempts || case attempts when 1 then ' time' else ' times' end
+                || ', at last: ' || says
+            when backoff_s > 0 and next_allowed_at > now() then 'host backing off'
+            when next_allowed_at > now() then 'host waits'
+            when outcome is null then 'waits for its first turn'
+            else 'waits for its turn: ' || says
+        end as reason,
+        found_at, round, attempts, outcome,
+        case
+            when status <> 'waiting' or attempts > 0 or outcome = 'robots_unreachable' then due_at
+            when paused then null
+            when closed then robots_at
+            when next_allowed_at > now() then next_allowed_at
+            else due_at
+        end as until_at
+    from open
+),
+found as (
+    select target_bucket as bucket, host, url_hash, any_value(url) as url,
+        bool_or(round <= coalesce(s.links_seen[source_bucket + 1], 0)) as looked_at,
+        min_by(source_bucket, round) as source, min(round) as round
+    from links left join last s on s.bucket = target_bucket
+    group by target_bucket, host, url_hash
+),
+strange as (
+    select l.* from found l
+    where not exists (from frontier f where f.bucket = l.bucket and f.host = l.host and f.url_hash = l.url_hash)
+)
+select k.bucket, k.host, k.url, true as known, k.status, k.reason,
+    case when k.outcome is null then k.found_at else coalesce(r.ended_at, k.found_at) end as since_at, k.until_at
+from known k left join rounds r on r.bucket = k.bucket and r.round = k.round
+union all
+select l.bucket, l.host, l.url, false, null,
+    case when looked_at then 'refused at admission' else 'waits to be admitted' end, r.ended_at, null
+from strange l left join rounds r on r.bucket = l.source and r.round = l.round
+"""
+
+VIEWS = (
+    View(
+        "unfetched", "a URL without a stored page, known or only linked to, and why", {
+            "bucket": "host bucket of the URL",
+            "host": "host name of the URL",
+            "url": "canonical URL",
+            "known": "it has a frontier row; false: admission refused its links, or has not read them yet",
+            "status": "frontier state of the URL; null if it is not known",
+            "reason": "why there is no page, in words; the rule that refused a link is told by `crawl explain`",
+            "since_at": "when it was found; if it was asked for, the end of the round it got its state in [UTC]",
+            "until_at": "the next try, the host's turn, robots.txt read again; null: not by itself [UTC]",
+        }, _UNFETCHED,
+    ),
+)  # fmt: skip
