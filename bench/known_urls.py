@@ -84,7 +84,7 @@ def _rows(first: int, sizes: Any, names: Any, is_active: Any) -> pl.DataFrame:
     score = pl.lit(POLICY.bands.depth_share).pow(pl.col("depth"))
     frame = frame.with_columns(
         url=pl.format("https://{}/{}/{}/{}-{}{}", "host", "a", "b", "c", "place", "tail"), score=score,
-        bucket=0, layer=pl.lit("base"), kind=pl.lit("link"), hops=0, attempts=0, tag=pl.lit("bench"),
+        bucket=0, layer=pl.lit("base"), part=0, kind=pl.lit("link"), hops=0, attempts=0, tag=pl.lit("bench"),
         band=admission.band(score, POLICY),
         status=pl.when("never").then(pl.lit("gone")).when("fetched").then(pl.lit("fetched")).otherwise(pl.lit("waiting")),
         outcome=pl.when("never").then(pl.lit("redirected")).when("fetched").then(pl.lit("fetched")),
