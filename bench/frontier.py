@@ -169,7 +169,7 @@ def _steps(watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors
     hosts, _ = watch.time("hosts", catching_up._hosts, sight, links, catching_up._new_orders(sight, cursors), POLICY)
     admitted = watch.time("budgets", admission.admit, links, seen, hosts, POLICY, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
-    due = watch.time("due", listing.due, sight, rows, ())
+    due = watch.time("due", listing.due, sight, rows, (), POLICY)
     watch.time("list", listing.make_list, sight, due.rows, rows, hosts, POLICY, {}, None)
 
 

@@ -49,7 +49,7 @@ def judge(
     quotas = quota(hosts.join(due, on="host", how="semi"), policy, now, seconds)
     ranked = (
         due.join(quotas, on="host", how="left")
-        .with_columns(draw=_draw(due["url_hash"], due["band"], policy, seed))
+        .with_columns(draw=draws(due, policy, seed))
         .with_columns(rank=pl.col("draw").rank("ordinal").over("host"), quota=pl.col("quota").fill_null(0))
     )
     in_turn = pl.col("rank") <= pl.col("quota")
@@ -112,9 +112,10 @@ def pace_of(row: dict[str, object]) -> HostPace:
     return HostPace(**{name: value for name, value in values.items() if value is not None})  # type: ignore[arg-type]
 
 
-def _draw(url_hash: pl.Series, bands: pl.Series, policy: Policy, seed: int) -> pl.Series:
-    weights = np.array(policy.bands.weights)[np.clip(bands.to_numpy(), 1, len(policy.bands.weights)) - 1]
-    return pl.Series("draw", -np.log(uniform(url_hash.to_numpy(), seed)) / weights)
+def draws(due: pl.DataFrame, policy: Policy, seed: int) -> pl.Series:
+    """The key of each due URL in the weighted draw: the smallest come first."""
+    weights = np.array(policy.bands.weights)[np.clip(due["band"].to_numpy(), 1, len(policy.bands.weights)) - 1]
+    return pl.Series("draw", -np.log(uniform(due["url_hash"].to_numpy(), seed)) / weights)
 
 
 def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDArray[np.float64]":

@@ -66,7 +66,7 @@ def plan(
     """
     sight = Sight(lake, lease, past.at, now, past.until) if past else Sight(lake, lease, lake.versions(), now)
     state = catch_up(sight, cursors, policy)
-    due = listing.due(sight, state.admitted, in_hand)
+    due = listing.due(sight, state.admitted, in_hand, policy)
     listed = listing.make_list(sight, due.rows, state.admitted, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")

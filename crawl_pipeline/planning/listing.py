@@ -3,6 +3,7 @@
 Reads state and robots.txt answers, asks core.selection and core.robots; writes nothing.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -54,26 +55,38 @@ class Listed:
     queues: Sequence[HostQueue]
 
 
-def due(sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int], *, enough: int = ENOUGH) -> Due:
+def due(
+    sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int], policy: Policy, *, enough: int = ENOUGH
+) -> Due:  # fmt: skip
     """What may be asked for now, stored or just admitted, and is not in hand; of large hosts what is enough."""
     stored = _due_in(sight, [0]).drop("layer").collect()
-    sliced, unread = _of_large_hosts(sight, enough)
+    sliced, unread = _of_large_hosts(sight, policy, enough)
     rows = pl.concat([stored, *sliced, admitted.select(_DRAWN)])
-    return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))), unread)
+    return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))) if in_hand else rows, unread)
 
 
-def _of_large_hosts(sight: Sight, enough: int) -> tuple[list[pl.DataFrame], dict[int, int]]:
-    """Due rows of slices, read in an order drawn for this round until each host has enough; and what was not read."""
+def _of_large_hosts(sight: Sight, policy: Policy, enough: int) -> tuple[list[pl.DataFrame], dict[int, int]]:
+    """Due rows of slices, read in an order drawn for this round until each host has enough; and how many are left."""
     slices = sight.lake.slices("frontier", sight.lease.buckets, sight.at["frontier"])
     drawn = slices.with_columns(draw=selection.uniform(slices["part"].cast(pl.Int64).to_numpy(), sight.lease.round))
     turns = drawn.sort("draw").with_columns(turn=pl.int_range(pl.len()).over("host"))
-    found = list[pl.DataFrame]()
+    found, left = list[pl.DataFrame](), Counter[int]()
     for turn in range(turns["turn"].n_unique()):
         here = turns.filter((pl.col("turn") == turn) & ~pl.col("host").is_in(_with_enough(found, enough)))
         turns = turns.join(here, on="part", how="anti")
-        if here.height:
-            found.append(_in_slices(sight, here).collect())
-    return found, dict(_in_slices(sight, turns).group_by("bucket").len().collect().iter_rows()) if turns.height else {}
+        rows = _in_slices(sight, here).collect() if here.height else None
+        if rows is not None:
+            found.append(_first_drawn(rows, policy, sight.lease.round, enough))
+            left.update(dict(rows.join(found[-1], on="url_hash", how="anti").group_by("bucket").len().iter_rows()))
+    if turns.height:
+        left.update(dict(_in_slices(sight, turns).group_by("bucket").len().collect().iter_rows()))
+    return found, dict(left)
+
+
+def _first_drawn(rows: pl.DataFrame, policy: Policy, seed: int, most: int) -> pl.DataFrame:
+    """Of each host those that the draw puts first: selection would look at no others."""
+    drawn = rows.with_columns(selection.draws(rows, policy, seed))
+    return drawn.filter(pl.col("draw").rank("ordinal").over("host") <= most).select(rows.columns)
 
 
 def _with_enough(found: list[pl.DataFrame], enough: int) -> list[str]:
