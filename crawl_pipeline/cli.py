@@ -265,12 +265,17 @@ def reports(lake: str, *, as_json: bool) -> None:
 @command()
 @click.option("--vacuum-hours", default=WEEK, show_default=True,
               help="Delete files that no version of so many hours uses; a week at least.")  # fmt: skip
+@click.option("--orphans/--no-orphans", default=True, show_default=True,
+              help="Find pages that no page links to any more, and those that one does again.")  # fmt: skip
+@policy_file
 @as_json
-def maintain(lake: str, vacuum_hours: int, *, as_json: bool) -> None:
+def maintain(lake: str, vacuum_hours: int, policy_path: Path | None, *, orphans: bool, as_json: bool) -> None:
     """Keep the lake small: fold, join small files, sweep, delete old files. Passes over buckets that are held."""
     from crawl_pipeline import display, maintenance
 
-    done = maintenance.maintain(Lake.open(lake), hours=vacuum_hours)
+    there = policy_path is not None or _policy_path(lake, None).exists()
+    policy = _policy(lake, policy_path) if orphans and there else None
+    done = maintenance.maintain(Lake.open(lake), policy, hours=vacuum_hours)
     _print_json(done.figures()) if as_json else display.maintained(out, done)
 
 

@@ -127,6 +127,8 @@ def maintained(console: Console, done: Maintained) -> None:
             f"{kept.swept:,}", f"{kept.folded:,}", f"{kept.deleted:,}",
         )  # fmt: skip
     console.print(table)
+    if done.orphans or done.linked_again:
+        console.print(f"{done.orphans:,} pages became orphans, {done.linked_again:,} are linked to again")
     for bucket in done.passed_over:
         console.print(
             f"passed over b{bucket.bucket:03d}: {bucket.worker} has it until {in_words(bucket.deadline_at)}, "

@@ -11,7 +11,7 @@ import polars as pl
 
 from crawl_pipeline import past, whatif
 from crawl_pipeline.core import admission, selection, urls
-from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
 from crawl_pipeline.lake import Lake
@@ -118,7 +118,8 @@ def _why_known(row: dict[str, Any], host: dict[str, Any], policy: Policy, now: d
     if row["outcome"] is not None and (row["due_at"] is None or row["due_at"] > now):
         again = f"; due again {row['due_at']:%F %T} UTC" if row["due_at"] else "; not due again by itself"
         said = f" ({row['reason']})" if row["reason"] else ""
-        return f"its last fetch came to {row['outcome']}: {OUTCOMES[row['outcome']].says}{said}{again}"
+        lone = "no page links to it any more; " if row["status"] == ORPHAN else ""
+        return f"{lone}its last fetch came to {row['outcome']}: {OUTCOMES[row['outcome']].says}{said}{again}"
     before = f" after {row['outcome']}" if row["outcome"] else ""
     quota, wait = selection.quota(pl.DataFrame([host], schema_overrides={"robots": pl.Object}), policy, now).select(
         "quota", "wait"

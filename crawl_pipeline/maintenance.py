@@ -4,8 +4,9 @@ Decides the order and what is left alone; how each is done safely is the lake's.
 bucket: those that are held, or were left behind by a worker that vanished, are passed over and named. (Who takes over
 after a worker must let hosts rest from the end of that worker's lease, and only another worker remembers that.)
 
-Invariant: every visible row is the same before and after, and between any two steps. Each step is one commit, so that
-a maintenance that is killed leaves a lease which runs out and nothing else; the next one may take that over.
+Invariant: every visible row is the same before and after, and between any two steps, but for pages that become orphans
+and back (`orphaning`; only if a policy is given, which says when they are visited). Each step is one commit, so that a
+maintenance that is killed leaves a lease which runs out and nothing else; the next one may take that over.
 """
 
 import os
@@ -19,6 +20,8 @@ from typing import Any
 
 import polars as pl
 
+from crawl_pipeline import orphaning
+from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import TABLES, Table
 from crawl_pipeline.lake import WEEK, Lake, Lease, LeaseHeld, LeaseLost, Size, check_retention
 
@@ -62,11 +65,15 @@ class Maintained:
     buckets: tuple[int, ...]
     passed_over: tuple[PassedOver, ...]
     tables: tuple[Kept, ...]
+    orphans: int = 0
+    linked_again: int = 0
 
     @property
     def idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not any(kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables)
+        return not (self.orphans or self.linked_again) and not any(
+            kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables
+        )
 
     def figures(self) -> dict[str, Any]:
         """The same as plain values, with sums over the tables."""
@@ -92,17 +99,23 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def maintain(lake: Lake, *, hours: int = WEEK, clock: Clock = _now, tell: Tell = lambda step: None) -> Maintained:
-    """Do all there is to do; `tell` hears of each step before it is done.
+def maintain(
+    lake: Lake, policy: Policy | None = None, *, hours: int = WEEK, clock: Clock = _now,
+    tell: Tell = lambda step: None,
+) -> Maintained:  # fmt: skip
+    """Do all there is to do; `tell` hears of each step before it is done. Without a policy, orphans are not looked for.
 
     Raise LeaseHeld if another maintenance is at work, RetentionTooShort if `hours` is less than a week.
     """
     check_retention(hours)
     before = {name: lake.size(name) for name in TABLES}
-    done = {name: _Done() for name in TABLES}
+    done, turned = {name: _Done() for name in TABLES}, (0, 0)
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
         if lease is not None:
+            if policy is not None:
+                tell("frontier: look for orphans")
+                turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), policy, clock())
             _under_lease(lake, lease, clock, tell, done)
     for name in TABLES:
         tell(f"{name}: delete old files")
@@ -110,7 +123,7 @@ def maintain(lake: Lake, *, hours: int = WEEK, clock: Clock = _now, tell: Tell =
         tell(f"{name}: trim the log")
         lake.trim_log(name)
     tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in TABLES)
-    return Maintained(lease.buckets if lease else (), passed_over, tables)
+    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned)
 
 
 def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[str, _Done]) -> None:

@@ -4,6 +4,7 @@ Decides nothing; what is done to the lake is in maintenance.py.
 """
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -12,6 +13,7 @@ import polars as pl
 from crawl_pipeline.assets import checks, run_records
 from crawl_pipeline.assets.rounds import OWNERS, WRITTEN
 from crawl_pipeline.resources.lake import LakeResource
+from crawl_pipeline.resources.policy import PolicyResource
 
 if TYPE_CHECKING:
     from crawl_pipeline.maintenance import Maintained
@@ -24,6 +26,7 @@ class UpkeepConfig(dg.Config):
 
     vacuum_hours: int = 168
     run_days: int = 90
+    orphans: bool = True
 
 
 def maintenance(buckets: int) -> dg.AssetsDefinition:
@@ -31,12 +34,13 @@ def maintenance(buckets: int) -> dg.AssetsDefinition:
 
     @dg.asset(name=NAME, deps=[*WRITTEN, "orders"], group_name="upkeep", owners=OWNERS, kinds={"deltalake"})
     def maintenance(
-        context: dg.AssetExecutionContext, config: UpkeepConfig, lake: LakeResource
+        context: dg.AssetExecutionContext, config: UpkeepConfig, lake: LakeResource, policy: PolicyResource
     ) -> dg.MaterializeResult[None]:
         """Fold, join small files, sweep, delete files and logs that are no longer used, and old run records."""
         from crawl_pipeline import maintenance as upkeep  # noqa: PLC0415 (keeps the code server small)
 
-        done = upkeep.maintain(lake.open(buckets), hours=config.vacuum_hours, tell=context.log.info)
+        rules = policy.load() if config.orphans and Path(policy.path).exists() else None
+        done = upkeep.maintain(lake.open(buckets), rules, hours=config.vacuum_hours, tell=context.log.info)
         since = datetime.now(UTC) - timedelta(days=config.run_days)
         pruned = run_records.prune(context.instance, since)
         return dg.MaterializeResult(metadata={"run_records_pruned": pruned, **_metadata(done)})
@@ -55,6 +59,8 @@ def _metadata(done: "Maintained") -> dict[str, int | dg.MarkdownMetadataValue]:
                                 for p in done.passed_over])  # fmt: skip
     return {
         **done.figures()["total"],
+        "orphans": done.orphans,
+        "linked_again": done.linked_again,
         "buckets": len(done.buckets),
         "buckets_passed_over": len(done.passed_over),
         "tables": dg.MetadataValue.md(checks.markdown(pl.DataFrame(rows), most=len(rows))),

@@ -9,8 +9,8 @@ before the URL was due has been applied already, and changes nothing.
 
 import polars as pl
 
-from crawl_pipeline.core import recrawl
-from crawl_pipeline.core.outcome import OUTCOMES, retry_after_failure
+from crawl_pipeline.core import orphans, recrawl
+from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES, retry_after_failure
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
@@ -37,7 +37,7 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         .join(visits, on="url_hash")
         .join(intervals.select("url_hash", "interval_s"), on="url_hash", how="left")
         .join(_MEANING, on="outcome")
-        .with_columns(failed=pl.col("again") == "retry")
+        .with_columns(failed=pl.col("again") == "retry", status_before="status")
     )
     # A round that ended too soon, or an unreadable robots.txt, says nothing about the URL itself.
     untold = pl.col("again").is_in(["next round", "robots"])
@@ -49,6 +49,12 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
     rows = rows.with_columns(
         status=pl.when(given_up).then(pl.lit("dead")).when(kept).then("status").otherwise("next_status"),
         due_at=pl.when(given_up).then(None).when(kept).then("due_at").otherwise(_due_at(policy)),
+    )
+    # A visit says nothing of who links to a page: an orphan that is still there stays one, and comes back late.
+    orphan = (pl.col("status_before") == ORPHAN) & (pl.col("status") == "fetched")
+    rows = rows.with_columns(
+        status=pl.when(orphan).then(pl.lit(ORPHAN)).otherwise("status"),
+        due_at=pl.when(orphan).then(orphans.late(pl.col("ended_at"), policy)).otherwise("due_at"),
     )
     changed = FRONTIER.frame(rows.select(name for name in FRONTIER.schema if name in rows.columns))
     return pl.concat([changed, FRONTIER.frame(visited.filter(~news).drop("ended_at"))])

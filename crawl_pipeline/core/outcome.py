@@ -13,6 +13,7 @@ A URL's status is one of
     unfit       it answers, but not with a page (wrong type, too large, malformed)
     gone        404 or 410; looked at again after a long while
     dead        it failed too often in a row
+    orphan      fetched, and no page links to it any more (see core.orphans); visited at the longest interval
 """
 
 from dataclasses import dataclass
@@ -60,7 +61,8 @@ OUTCOMES: dict[str, Consequence] = {
     "carried": Consequence("waiting", "next round", says="the round ended before its turn; not asked"),
 }
 
-STATUSES = tuple(dict.fromkeys(["waiting", *(c.status for c in OUTCOMES.values()), "dead"]))
+ORPHAN = "orphan"
+STATUSES = tuple(dict.fromkeys(["waiting", *(c.status for c in OUTCOMES.values()), "dead", ORPHAN]))
 
 _BY_STATUS = {304: "not_modified", 404: "gone", 410: "gone", 429: "throttled"} | dict.fromkeys(
     (401, 403, 407, 451), "forbidden"

@@ -32,8 +32,9 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Crawl:
     down = Answer(500, (("content-type", "text/html"),), b"")
     links = ["/1", "/secret", "/lost", "/file", "/moved", "/down", "http://far.test/", "/deep/a/1", "/2?skip=1"]
     pages = routes({
-        "/": html("Home", links), "/1": html("One"), "/lost": plain("x", 404),
-        "/file": plain("x", content_type="image/x"), "/moved": redirect("/1"), "/down": down, "/map.xml": plain("<urlset/>", content_type="application/xml"),
+        "/": html("Home", links), "/1": html("One"), "/lost": plain("x", 404), "/down": down,
+        "/file": plain("x", content_type="image/x"), "/moved": redirect("/1"),
+        "/map.xml": plain("<urlset/>", content_type="application/xml"),
     })  # fmt: skip
     a = Host("a.test", robots(pages, robots_text(["/secret"], sitemaps=["http://a.test/map.xml"])))
     crawl = Crawl(tmp_path_factory.mktemp("unfetched"), a, site("p.test", pages=2),
