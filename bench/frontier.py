@@ -9,8 +9,11 @@ Each size is built and measured in processes of its own: peak memory is that of 
 """
 
 import argparse
+import math
 import multiprocessing
+import os
 import resource
+import shutil
 import statistics
 import tempfile
 import time
@@ -18,25 +21,28 @@ from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
-from rbloom import Bloom
 
 from bench.figures import report
+from bench.frontier_ways import Price, merged, priced, rewritten
 from bench.known_urls import ACTIVE_HOSTS, NOW, OUTCOMES, POLICY, active, build, host_names
 from crawl_pipeline import harvest, planning
 from crawl_pipeline.core import admission, urls
 from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.core.seen import FULL
 from crawl_pipeline.fetch import reading
 from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, Target, Visit
 from crawl_pipeline.lake import Lake, Lease
-from crawl_pipeline.planning import Plan, catching_up, listing
+from crawl_pipeline.planning import Plan, SeenSet, catching_up, listing
 from crawl_pipeline.planning.sight import Sight
+from crawl_pipeline.rounds import FOLD_EVERY
 
 MILLION = 1_000_000
 NEW_PER_PAGE, KNOWN_PER_PAGE = 3, 3
@@ -45,8 +51,12 @@ ADMISSION = ("canonical", "bucket", "site", "seen", "budgets")
 SEEN = ("seen_by_filter", "seen_all_new", "seen_all_new_by_filter")
 STEPS = ("read", "seen", *SEEN, "hosts", "budgets", "due", "list")
 ROUND = ("plan", "harvest", "write", "commit")
+PROBES = 1_000_000
+"""Made-up URLs that a full filter is asked about."""
+FILTERED = POLICY.model_copy(update={"seen": POLICY.seen.model_copy(update={"filter_from": 0})})
 TARGETS = [
     ("round_cost_ratio_10m_1m", "<=", 1.3), ("bytes_per_url", "<=", 60.0), ("links_admitted_per_s", ">=", 150_000.0),
+    ("bloom_fp_over_design", "<=", 2.0), ("bits_per_seen_url", "<=", 14.4),
 ]  # fmt: skip
 
 Found = TypeVar("Found")
@@ -97,20 +107,19 @@ def _visit(target: Target, known: list[str], now: datetime, round_: int) -> Visi
     return Visit(0, target, "fetched", now, request=request, page=ReadPage(links, text_hash=target.url_hash ^ round_))
 
 
-def measure(root: str, rounds: int) -> dict[str, Any]:
+def measure(root: str, rounds: int, ways: bool) -> dict[str, Any]:
     """Run rounds of equal work; give what each step took, bytes and memory. The first two rounds only warm up."""
     lake, watch = Lake.open(root), Stopwatch()
     known = _known_urls(lake)
     size = sum(Path(file).stat().st_size for file in lake.files("frontier"))
-    sieve = _filter(lake)
+    seen, sieve = SeenSet(), SeenSet()  # as the policy says; and always by filter, for the single step
     lease, now, written, changed = lake.claim([0], "bench", NOW, 3_600), NOW, 0, 0
     cursors = planning.read_cursors(lake, lease)
     for number in range(rounds + 2):
         if number == 2:
             watch, written, changed = Stopwatch(), 0, 0
         _steps(watch, lake, lease, cursors, now, sieve)
-        plan = watch.time("plan", planning.plan, lake, lease, cursors, POLICY, now, (), {})
-        sieve.update(plan.admitted["url_hash"].to_list())
+        plan = watch.time("plan", lambda: planning.plan(lake, lease, cursors, POLICY, now, (), {}, seen=seen))  # noqa: B023
         cut = outcomes(plan, known, now)
         made = watch.time("harvest", harvest.frames, plan, cut, plan.fetch_list, plan.visited_before, 1, POLICY)
         timings = harvest.Timings(now, now, 1.0, 1.0)
@@ -118,15 +127,18 @@ def measure(root: str, rounds: int) -> dict[str, Any]:
         before = _bytes(root)
         watch.time("write", lake.write_all, lease, made)
         watch.time("commit", lake.commit, lease, rows)
+        for each in (seen, sieve):
+            each.committed(lease, plan.admitted)
         written, changed = written + _bytes(root) - before, changed + sum(made[name].height for name in STATE)
         cursors, now = plan.cursors, now + timedelta(seconds=60)
         lease = lake.renew(lease, now, 3_600)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
     return {
         "wall": {name: statistics.median(each) for name, each in watch.wall.items()},
         "cpu": {name: statistics.median(each) for name, each in watch.cpu.items()},
         "size": size, "written": written / changed, "selected": plan.fetch_list.height,
-        "admitted": plan.admitted.height, "links": plan.links_read[0],
-        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+        "admitted": plan.admitted.height, "links": plan.links_read[0], "rss_mb": peak,
+        **_filter(sieve), **_folded(lake, lease, made, ways),
     }  # fmt: skip
 
 
@@ -138,21 +150,51 @@ def _known_urls(lake: Lake) -> list[str]:
     return lake.scan("frontier", where=among).select("url").collect()["url"].to_list()
 
 
-def _filter(lake: Lake) -> Bloom:
-    """A Bloom filter of all known URLs, one in a thousand answers wrong: what the exact look-up is held against."""
-    hashes = lake.scan("frontier").select("url_hash").collect()["url_hash"]
-    made = Bloom(2 * len(hashes), 0.001, lambda number: number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**127)
-    made.update(hashes.to_list())
-    return made
+def _filter(sieve: SeenSet) -> dict[str, float]:
+    """How often the filter is wrong just before it is made anew, and what it takes of memory now."""
+    kept, _ = sieve.kept[0]
+    rng, bits = np.random.default_rng(7), kept.bits / kept.count
+    made_up = pl.Series(rng.integers(-(2**63), 2**63 - 1, int(FULL * kept.room) - kept.count + PROBES))
+    kept.add(made_up[:-PROBES])
+    wrong = float(kept.maybe(made_up[-PROBES:]).sum()) / PROBES
+    return {"fp_over_design": wrong / POLICY.seen.false_positives, "bits": bits, "bits_full": kept.bits / kept.count}
 
 
-def _through(sieve: Bloom, sight: Sight, links: pl.DataFrame) -> pl.Series:
-    """Ask the filter first, and the frontier about what may be known."""
-    maybe = [number in sieve for number in links["url_hash"].to_list()]
-    return catching_up._known(sight, links.filter(pl.Series(maybe, dtype=pl.Boolean)))
+def _folded(lake: Lake, lease: Lease, made: dict[str, pl.DataFrame], ways: bool) -> dict[str, float]:
+    """Fold, and deal what it took out to the rounds between two folds; hold the frontier's share to other ways."""
+    found, shares = {"fold_cpu": 0.0, "fold_wall": 0.0}, {}
+    changed = made["frontier"].with_columns(part=pl.lit(0, pl.Int16))
+    with tempfile.TemporaryDirectory(prefix="bench-frontier-") as folder:
+        others = {"merge": merged, "rewrite": rewritten} if ways else {}
+        prices = {name: way(lake, changed, folder) for name, way in others.items()}
+    for name in STATE:
+        rounds, wall = _rounds_between_folds(lake, name, made[name].height), time.monotonic()
+        fold = partial(lake.fold, lease, name, rounds=0, least=1)
+        shares[name] = priced(f"{lake.root}/{name}", fold), rounds
+        found["fold_wall"] += (time.monotonic() - wall) / rounds
+        found["fold_cpu"] += shares[name][0].cpu_s / rounds
+    fold_once, rounds = shares["frontier"]
+    tail = priced(f"{lake.root}/frontier", lambda: lake.write(lease, "frontier", _again(made["frontier"], lease)))
+    own = Price(tail.cpu_s + fold_once.cpu_s / rounds, tail.bytes + fold_once.bytes / rounds)
+    for name, price in prices.items():
+        found[f"times_{name}"], found[f"bytes_times_{name}"] = price.times(own)
+    return found
 
 
-def _steps(watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors, now: datetime, sieve: Bloom) -> None:
+def _again(rows: pl.DataFrame, lease: Lease) -> pl.DataFrame:
+    return rows.with_columns(round=pl.lit(lease.round, pl.Int64))
+
+
+def _rounds_between_folds(lake: Lake, table: str, changed: int) -> int:
+    """After how many rounds of so many changes a worker folds: rounds.FOLD_EVERY, and the rule of Lake.fold."""
+    known = int(lake.scan(table).select(pl.len()).collect().item())
+    by_rows = max(2_000, 0.25 * known) / changed
+    return FOLD_EVERY * math.ceil(float(min(by_rows, 21)) / FOLD_EVERY)
+
+
+def _steps(
+    watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors, now: datetime, sieve: SeenSet
+) -> None:
     """Take the steps of a plan one by one; nothing of it is kept."""
     sight = Sight(lake, lease, lake.versions(), now)
     found = watch.time("read", catching_up._new_links, sight, cursors)
@@ -160,12 +202,11 @@ def _steps(watch: Stopwatch, lake: Lake, lease: Lease, cursors: planning.Cursors
     told = found["kind"].to_list(), found["nofollow"].to_list(), found["lastmod_at"].to_list()
     watch.time("bucket", reading._columns, canonical, *told, lake.buckets)
     links = watch.time("site", catching_up._with_site, found)
-    seen = watch.time("seen", catching_up._known, sight, links)
-    watch.time("seen_by_filter", _through, sieve, sight, links)
-    watch.time(
-        "seen_all_new", catching_up._known, sight, (new := links.join(seen.to_frame(), on="url_hash", how="anti"))
-    )
-    watch.time("seen_all_new_by_filter", _through, sieve, sight, new)
+    seen = watch.time("seen", SeenSet(exact=True).known, sight, links, cursors, POLICY).hashes
+    watch.time("seen_by_filter", sieve.known, sight, links, cursors, FILTERED)
+    new = links.join(seen.to_frame(), on="url_hash", how="anti")
+    watch.time("seen_all_new", SeenSet(exact=True).known, sight, new, cursors, POLICY)
+    watch.time("seen_all_new_by_filter", sieve.known, sight, new, cursors, FILTERED)
     hosts, _ = watch.time("hosts", catching_up._hosts, sight, links, catching_up._new_orders(sight, cursors), POLICY)
     admitted = watch.time("budgets", admission.admit, links, seen, hosts, POLICY, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
@@ -177,11 +218,15 @@ def _bytes(root: str) -> int:
     return sum(file.stat().st_size for name in STATE for file in Path(root, name).rglob("*") if file.is_file())
 
 
-def of_size(count: int, rounds: int) -> dict[str, Any]:
-    """Build a lake that knows so many URLs and measure it."""
-    with tempfile.TemporaryDirectory(prefix="bench-frontier-") as folder:
-        _apart(build, f"{folder}/lake", count)
-        return {"count": count, **_apart(measure, f"{folder}/lake", rounds)}
+def of_size(count: int, rounds: int, kept: Path | None, ways: bool) -> dict[str, Any]:
+    """Build a lake that knows so many URLs and measure a copy of it; with `kept`, one that was built before."""
+    with tempfile.TemporaryDirectory(prefix="bench-frontier-", dir=kept) as folder:
+        built, copy = Path(kept or folder, f"known-{count}"), f"{folder}/lake"
+        if not built.exists():
+            _apart(build, f"{folder}/building", count)
+            Path(folder, "building").rename(built)
+        shutil.copytree(built, copy, copy_function=os.link)  # nothing in a Delta table is changed in place
+        return {"count": count, **_apart(measure, copy, rounds, ways)}
 
 
 def _apart(step: Callable[..., Found], *given: Any) -> Found:
@@ -198,10 +243,14 @@ def figures(one: dict[str, Any], ten: dict[str, Any] | None) -> dict[str, float 
         "select_s_1m": _select_s(one), "select_s_10m": _select_s(ten) if ten else None,
         "bytes_written_per_change": one["written"], "bytes_per_url": one["size"] / one["count"],
         "links_admitted_per_s": one["links"] / admit,
+        "bloom_fp_over_design": max(size["fp_over_design"] for size in (one, ten) if size),
+        "bits_per_seen_url": (ten or one)["bits"], "bits_per_seen_url_when_full": (ten or one)["bits_full"],
         "peak_rss_mb": max(size["rss_mb"] for size in (one, ten) if size),
+        **{name: one[name] for name in ("times_merge", "bytes_times_merge", "times_rewrite", "bytes_times_rewrite")},
     }  # fmt: skip
     found |= {f"share_{step}": one["cpu"][step] / admit for step in ADMISSION}
     for name, size in (("1m", one), ("10m", ten)):
+        found |= {f"fold_s_{name}": size["fold_wall"], f"cpu_fold_{name}": size["fold_cpu"]} if size else {}
         found |= {f"cpu_{step}_{name}": size["cpu"][step] for step in (*ROUND, *STEPS)} if size else {}
     return found
 
@@ -216,10 +265,11 @@ def main() -> None:
     options.add_argument("--urls", type=int, default=MILLION, help="what the smaller frontier knows")
     options.add_argument("--full", action="store_true", help="a frontier ten times as large too")
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--keep", type=Path, help="folder where built lakes stay, for another run")
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
-    one = of_size(given.urls, given.rounds)
-    ten = of_size(10 * given.urls, given.rounds) if given.full else None
+    one = of_size(given.urls, given.rounds, given.keep, True)
+    ten = of_size(10 * given.urls, given.rounds, given.keep, False) if given.full else None
     named = {name: one[name] for name in ("selected", "links", "admitted")}
     settings = {"urls": given.urls, "rounds": given.rounds, **named, "active_hosts": ACTIVE_HOSTS}
     report("frontier", figures(one, ten), TARGETS, settings, as_json=given.json)

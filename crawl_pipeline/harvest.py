@@ -25,7 +25,7 @@ from crawl_pipeline.core.tables import (
 )  # fmt: skip
 from crawl_pipeline.fetch.reading import FoundLinks
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
-from crawl_pipeline.planning import Plan
+from crawl_pipeline.planning import Asked, Plan
 
 _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
@@ -283,10 +283,15 @@ def ledger(
                 "orders_seen": plan.cursors.orders_seen[bucket], "known_count": plan.cursors.known_count[bucket],
                 "due_count": due.get(bucket, 0), "next_due_at": next_due.get(bucket),
                 "plan_s": timings.plan_s, "fetch_s": timings.fetch_s, "note": _note(bucket, selected, left_out),
-            } | {name: by_bucket.get(bucket, 0) for name, by_bucket in counts.items()}
+            } | _seen(plan, bucket) | {name: by_bucket.get(bucket, 0) for name, by_bucket in counts.items()}
             for bucket in plan.lease.buckets
         ]
     )  # fmt: skip
+
+
+def _seen(plan: Plan, bucket: int) -> dict[str, int]:
+    of = plan.seen_asked.get(bucket, Asked(0, 0, 0))
+    return {"seen_asked_count": of.asked, "seen_maybe_count": of.maybe, "seen_false_count": of.false}
 
 
 def _tally(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[dict[str, object]]]:

@@ -25,7 +25,7 @@ from crawl_pipeline.fetch.lanes import Lanes
 from crawl_pipeline.fetch.reading import InlineReaders, Readers
 from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease
-from crawl_pipeline.planning import Cursors, Plan
+from crawl_pipeline.planning import Cursors, Plan, SeenSet
 
 FOLDED = ("frontier", "hosts", "change_frequency")
 TIDIED = ("rounds", "fetches", "links", "robots", "pages")
@@ -110,12 +110,14 @@ class _Shift:
     before: pl.DataFrame = field(default_factory=FRONTIER.empty)
     visited_before: pl.DataFrame = field(default_factory=CHANGE_FREQUENCY.empty)
     rules: dict[int, robots.Rules] = field(default_factory=dict)
+    seen: SeenSet = field(default_factory=SeenSet)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
 
     async def run(self, lease: Lease) -> None:
         """Run rounds, then give the lease back."""
         lease = await self._rounds(lease)
+        await self.in_thread(self.seen.save, self.lake)
         await self.in_thread(self.lake.release, lease)
 
     async def stop_on(self, stop: trio.Event) -> None:
@@ -143,7 +145,7 @@ class _Shift:
                 return lease
 
     def _plan(self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int], seconds: float) -> Plan:
-        return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules, seconds)
+        return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules, seconds, seen=self.seen)
 
     def _time_left(self, lease: Lease) -> float:
         """Seconds in which a request may start: the worker's own, and so many that none could outlast the lease."""
@@ -192,6 +194,7 @@ class _Shift:
         rows = harvest.ledger(plan, cut, selected, made, timings, self.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)
+        self.seen.committed(plan.lease, plan.admitted)
         self.worked.rounds.append(Done(plan.lease.round, rows))
         self.tell(self.worked.rounds[-1])
         # Counted from the cut: what the commit took is taken off the lease.

@@ -207,6 +207,17 @@ class Budget(Section):
     )  # fmt: skip
 
 
+class Seen(Section):
+    """How it is found out which linked URLs are known."""
+
+    filter_from: Count = key(
+        1_000_000, "known URLs of a bucket from which on a Bloom filter is asked first; 18 to 14 bits of memory per URL"
+    )
+    false_positives: float = key(
+        0.001, "share of new URLs that a filter may think known: they are looked up in vain", gt=0, le=0.1
+    )
+
+
 class Retry(Section):
     """When a URL that failed is tried again."""
 
@@ -253,6 +264,7 @@ class Policy(Section):
     resolver: Resolver = Resolver()
     scope: Scope = Scope()
     budget: Budget = Budget()
+    seen: Seen = Seen()
     retry: Retry = Retry()
     recrawl: Recrawl = Recrawl()
     host: dict[HostName, HostRule] = {}

@@ -195,6 +195,9 @@ COLUMNS = _columns(
     ("orders_seen", pl.Int64, "", "the last order applied here"),
     ("due_count", pl.Int64, "URLs", "due at the end of the round"),
     ("next_due_at", TIME, "UTC", "when the next URL of the bucket falls due"),
+    ("seen_asked_count", pl.Int64, "URLs", "linked URLs that the bucket's Bloom filter was asked about; 0 without one"),
+    ("seen_maybe_count", pl.Int64, "URLs", "of these, how many it could not rule out: the frontier was asked"),
+    ("seen_false_count", pl.Int64, "URLs", "of these, how many were new: its false positives"),
     ("plan_s", pl.Float64, "s", "reading state, admitting links and choosing the fetch list"),
     ("fetch_s", pl.Float64, "s", "asking hosts"),
     ("note", pl.String, "", "the round in words when nothing was fetched: nothing due, hosts waiting"),
@@ -255,8 +258,8 @@ ROUNDS = Table(
     "one round of one bucket; writing it is the round's commit",
     ("bucket", "round", "epoch", "worker", "policy_id", "seed", "started_at", "ended_at", "selected_count",
      "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
-     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "due_count", "next_due_at", "plan_s",
-     "fetch_s", "note"),
+     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "due_count", "next_due_at",
+     "seen_asked_count", "seen_maybe_count", "seen_false_count", "plan_s", "fetch_s", "note"),
 )  # fmt: skip
 LEASES = Table(
     "leases", "control", ("bucket",), (), ("bucket",),

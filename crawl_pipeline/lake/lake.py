@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow.dataset as ds
 
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
-from crawl_pipeline.lake import folding, leases, past, sweeping, tidying, visible, writing
+from crawl_pipeline.lake import caching, folding, leases, past, sweeping, tidying, visible, writing
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.leases import Lease
@@ -46,6 +46,8 @@ class Lake:
     def __init__(self, root: str, tables: Mapping[str, DeltaTable], buckets: int) -> None:
         self.root = root
         self.buckets = buckets
+        self.caches = caching.folder(root)
+        """Files that may be deleted at any time."""
         self._tables = tables
 
     @classmethod
@@ -165,6 +167,11 @@ class Lake:
     def give(self, orders: pl.DataFrame) -> int:
         """Append orders and return their number, which is also filled in as their column `order`."""
         return writing.give(self._tables["orders"], orders)
+
+    @property
+    def id(self) -> str:
+        """What tells this lake from any other that was made, at the same place too."""
+        return self._tables["frontier"].read(lambda opened: str(opened.metadata().id))
 
     def leases(self) -> pl.DataFrame:
         """Every bucket's lease."""

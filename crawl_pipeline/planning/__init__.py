@@ -18,6 +18,8 @@ from crawl_pipeline.planning import listing
 from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
 from crawl_pipeline.planning.catching_up import catch_up
 from crawl_pipeline.planning.listing import Rules
+from crawl_pipeline.planning.seen import Asked as Asked
+from crawl_pipeline.planning.seen import SeenSet as SeenSet
 from crawl_pipeline.planning.sight import Cursors as Cursors
 from crawl_pipeline.planning.sight import Past as Past
 from crawl_pipeline.planning.sight import Sight
@@ -50,22 +52,24 @@ class Plan:
     queues: Sequence[HostQueue]
     next_due_at: Mapping[int, datetime]
     promised: Mapping[str, datetime]
+    seen_asked: Mapping[int, Asked]
     next_at: datetime | None
     """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
 
 
 def plan(
     lake: Lake, lease: Lease, cursors: Cursors, policy: Policy, now: datetime, in_hand: Sequence[int], rules: Rules,
-    seconds: float | None = None, past: Past | None = None,
+    seconds: float | None = None, past: Past | None = None, seen: SeenSet | None = None,
 ) -> Plan:  # fmt: skip
     """Catch up and select.
 
     `in_hand`: URL hashes that are being asked; `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to
     ask in, if that is less than a round; `past`: plan as it would have been done then. Nothing needs the lease to be
-    held but the commit of what is planned.
+    held but the commit of what is planned. `seen`: filters of this lease's buckets, kept warm; without them the
+    frontier alone is asked.
     """
     sight = Sight(lake, lease, past.at, now, past.until) if past else Sight(lake, lease, lake.versions(), now)
-    state = catch_up(sight, cursors, policy)
+    state = catch_up(sight, cursors, policy, seen or SeenSet(exact=True))
     due = listing.due(sight, state.admitted, in_hand, policy)
     listed = listing.make_list(sight, due.rows, state.admitted, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
@@ -76,6 +80,7 @@ def plan(
         brought_forward=state.brought_forward, due=due.rows, due_unread=due.unread, judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
+        seen_asked=state.asked,
         next_at=min(
             [*next_due_at.values(), *state.brought_forward["due_at"],
              *selection.turns(due.rows, state.hosts, policy, now)], default=None,

@@ -3,6 +3,7 @@
 Reads logs and state, asks core.admission; writes nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,6 +12,7 @@ import polars as pl
 from crawl_pipeline.core import admission, politeness, recrawl, selection, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
+from crawl_pipeline.planning.seen import Asked, SeenSet
 from crawl_pipeline.planning.sight import Cursors, Sight
 
 PEOPLE = -1
@@ -28,18 +30,21 @@ class CaughtUp:
     hosts: pl.DataFrame
     new_hosts: pl.DataFrame
     brought_forward: pl.DataFrame
+    asked: Mapping[int, Asked]
 
 
-def catch_up(sight: Sight, cursors: Cursors, policy: Policy) -> CaughtUp:
+def catch_up(sight: Sight, cursors: Cursors, policy: Policy, seen: SeenSet) -> CaughtUp:
     """Admit what is new; the cursors that come back hold once the round is committed."""
     orders = _new_orders(sight, cursors)
     links = _with_site(pl.concat([_seeds(orders, sight), _new_links(sight, cursors)]))
     hosts, new_hosts = _hosts(sight, links, orders, policy)
-    admitted = admission.admit(links, _known(sight, links), hosts, policy, sight.now)
+    known = seen.known(sight, links, cursors, policy)
+    admitted = admission.admit(links, known.hashes, hosts, policy, sight.now)
     rows = admitted.rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
     read = dict(links.group_by("target_bucket").len().iter_rows())
     hinted = _brought_forward(sight, links, policy)
-    return CaughtUp(_moved(sight, cursors, orders, rows), rows, admitted.refused, read, hosts, new_hosts, hinted)
+    return CaughtUp(_moved(sight, cursors, orders, rows), rows, admitted.refused, read, hosts, new_hosts, hinted,
+                    known.asked)  # fmt: skip
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
@@ -143,13 +148,6 @@ def _later(
         return promised
     gap = timedelta(seconds=politeness.gap_s(selection.pace_of(row), None, policy, str(row["host"])))
     return max(promised or ended, ended + gap)
-
-
-def _known(sight: Sight, links: pl.DataFrame) -> pl.Series:
-    if links.is_empty():
-        return pl.Series("url_hash", [], dtype=pl.Int64)
-    among = pl.col("url_hash").is_in(links["url_hash"].unique().implode())
-    return sight.rows("frontier", among).select("url_hash").collect()["url_hash"]
 
 
 def _brought_forward(sight: Sight, links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
