@@ -58,6 +58,8 @@ def canonical(href: str, base: str | None = None, *, encoding: str = "utf-8") ->
     """
     if len(href) > MAX_CHARS:
         raise NotCrawlable("length", href)
+    if _PLAIN_ABSOLUTE.fullmatch(href):
+        return href
     if encoding != "utf-8" and not href.isascii():
         href = _query_in(href, encoding)
     try:
@@ -92,8 +94,6 @@ def joiner(base: str, encoding: str = "utf-8") -> Callable[[str], str]:
                 return prefixes[min(len(plain[1]) // 3, last)] + plain[2]
             if _PLAIN_ROOTED.fullmatch(href):
                 return root + href
-            if _PLAIN_ABSOLUTE.fullmatch(href):
-                return href
         return canonical(href, base, encoding=encoding)
 
     return join

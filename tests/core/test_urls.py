@@ -54,6 +54,16 @@ def test_the_quick_way_to_join_gives_what_the_parser_gives(href: str, base: str)
     assert joined == _spelling(href, base)
 
 
+PLAIN = st.from_regex(r"https?://(x[nm]--)?[a-z0-9.-]{1,12}\.[a-z]{2,4}/[A-Za-z0-9_.~/-]{0,9}(\?[a-z=&+/:.@]{0,5})?",
+                      fullmatch=True)  # fmt: skip
+
+
+@given(PLAIN)
+def test_a_url_that_is_taken_for_plain_is_what_the_parser_would_make_of_it(href: str) -> None:
+    """A space in front makes it plain no more, and is dropped by the parser."""
+    assert _spelling(href, None) == _spelling(f" {href}", None)
+
+
 @given(HREFS)
 def test_a_canonical_url_is_ascii_and_has_no_fragment_and_no_credentials(href: str) -> None:
     url = _spelling(href, "https://u:p@h.example/x#y")
