@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline import past, whatif
-from crawl_pipeline.core import admission, selection, urls
+from crawl_pipeline.core import admission, blocks, selection, urls
 from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
@@ -45,9 +45,12 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     facts["found on"] = _sources(lake, url)
     if known.is_empty():
         return Explanation(url, _why_unknown(lake, policy, url, host, bucket, hosts), facts)
+    barred = blocks.of_url(url, policy.block)
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, bucket, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
+    if barred is not None:
+        return Explanation(url, f"it is known, and {barred}: not asked for until the policy no longer says so", facts)
     return Explanation(url, _why_known(facts["frontier"], facts["host"] or {}, policy, now), facts)
 
 

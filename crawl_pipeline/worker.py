@@ -63,7 +63,8 @@ def name() -> str:
 def _transport(policy: Policy) -> WireTransport:
     rules = policy.resolver
     times = Times(**{name: getattr(rules, name) for name in Times.__dataclass_fields__})
-    return WireTransport(Resolver(rules.hosts, rules.name_servers, times), policy.addresses.networks)
+    resolver = Resolver(rules.hosts, rules.name_servers, times)
+    return WireTransport(resolver, policy.addresses.networks, block=policy.block.addresses)
 
 
 async def _stop_on_signals(stop: trio.Event) -> None:

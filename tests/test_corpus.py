@@ -12,6 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 from polars.testing import assert_frame_equal
 
 from crawl_pipeline import corpus
+from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.views import VIEWS
@@ -91,6 +93,15 @@ def a_round(**more: object) -> dict[str, object]:
         "request_count": 3, "page_count": 1, "fetch_s": 5.0,
     }  # fmt: skip
     return usual | more
+
+
+def under_policy(rows: Rows, **sections: object) -> None:
+    """Send all requests under one policy, and keep it as an order."""
+    agent = {"name": "ExampleBot", "contact": "https://example.org/"}
+    policy = Policy.model_validate({"agent": agent} | sections)
+    rows["orders"] = [{"order": 1, "kind": "policy", "policy_id": policy.id, "policy_toml": policies.render(policy)}]
+    for row in rows["fetches"]:
+        row.update(policy_id=policy.id)
 
 
 def clean() -> Rows:
@@ -363,6 +374,10 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
     "no_url_is_stored_twice_in_a_round": [
         lambda rows: rows.update(pages=2 * rows["pages"], rounds=[a_round(page_count=2)]),
     ],
+    "nothing_is_asked_of_a_blocked_host": [
+        lambda rows: under_policy(rows, block={"hosts": ["[::1]", "a.test"]}),
+        lambda rows: under_policy(rows, block={"sites": ["test"]}),
+    ],
     "nothing_is_asked_while_robots_forbid_everything": [
         lambda rows: rows["robots"][0].update(state="disallow_all"),
         lambda rows: rows["robots"].append(
@@ -385,6 +400,12 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
 
 def test_a_clean_lake_breaks_no_sentence(folder):
     assert [result.name for result in corpus.run_tests(folder(clean())) if not result.holds] == []
+
+
+def test_hosts_that_a_policy_does_not_block_may_be_asked(folder):
+    rows = clean()
+    under_policy(rows, block={"hosts": ["www.a.test", "b.test"], "sites": ["b.test"], "urls": ["*a.test*"]})
+    assert corpus.run_test(folder(rows), "nothing_is_asked_of_a_blocked_host").holds
 
 
 def test_an_empty_lake_breaks_no_sentence(folder):

@@ -7,8 +7,17 @@ also lets IPv4 in IPv6 clothes pass). Never looks a name up. Invariant: an addre
 is allowed only if that one is.
 """
 
-from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    collapse_addresses,
+    ip_address,
+    ip_network,
+)
 
 Network = IPv4Network | IPv6Network
 
@@ -38,6 +47,30 @@ _REFUSED_4 = tuple(
 _GLOBAL_6 = IPv6Network("2000::/3")
 _REFUSED_6 = tuple(IPv6Network(n) for n in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 _NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class Networks:
+    """A set of networks, of which there may be thousands: an address is looked up, not compared with each."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        parsed = [ip_network(text) for text in texts]
+        v4 = sorted(collapse_addresses(one for one in parsed if isinstance(one, IPv4Network)))
+        v6 = sorted(collapse_addresses(one for one in parsed if isinstance(one, IPv6Network)))
+        self._firsts = {4: [int(one[0]) for one in v4], 6: [int(one[0]) for one in v6]}
+        self._lasts = {4: [int(one[-1]) for one in v4], 6: [int(one[-1]) for one in v6]}
+
+    def __contains__(self, address: IPv4Address | IPv6Address) -> bool:
+        place = bisect_right(self._firsts[address.version], int(address)) - 1
+        return place >= 0 and int(address) <= self._lasts[address.version][place]
+
+
+def blocked(ip: str, block: Networks) -> bool:
+    """Tell whether `ip`, or the IPv4 address it embeds, lies in a network that is never connected to."""
+    try:
+        address = ip_address(ip.strip("[]"))
+    except ValueError:
+        return False  # and not allowed either
+    return address in block or _embedded(address) in block
 
 
 def allowed(ip: str, allow: Sequence[Network] = ()) -> bool:

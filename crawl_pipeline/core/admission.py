@@ -10,7 +10,9 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core.policy import Policy, matches_any
+from crawl_pipeline.core import blocks
+from crawl_pipeline.core.patterns import matches_any
+from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
 KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "link": 5}
@@ -78,8 +80,9 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
     query = url.str.extract(r"\?(.*)$", 1)
     extension = pl.col("_path").str.extract(r"\.([A-Za-z0-9]+)$", 1).str.to_lowercase()
     within = {"sites": pl.col("_in_seeded_site"), "hosts": pl.col("_in_seeded_host"), "everywhere": pl.lit(value=True)}
-    patterns = {name: _matches(url, getattr(scope, name)) for name in ("include", "exclude")}
+    patterns = {name: matches_any(url, getattr(scope, name)) for name in ("include", "exclude")}
     return [
+        *blocks.rules(policy.block),
         *way_rules(policy),
         ("excluded by scope.exclude", patterns["exclude"]),
         ("not in scope.include", ~patterns["include"] & bool(scope.include) & ~_SEED),
@@ -112,15 +115,6 @@ def _best_of_each(links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     ways = pl.any_horizontal(rule for _, rule in way_rules(policy))
     return links.sort(ways, "depth", order, "hops", "nofollow", maintain_order=True).unique(
         "url_hash", keep="first", maintain_order=True
-    )
-
-
-def _matches(url: pl.Expr, patterns: list[str]) -> pl.Expr:
-    if not patterns:
-        return pl.lit(value=False)
-    return url.map_batches(
-        lambda urls: pl.Series([matches_any(text, patterns) for text in urls], dtype=pl.Boolean),
-        return_dtype=pl.Boolean,
     )
 
 

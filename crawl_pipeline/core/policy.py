@@ -8,12 +8,14 @@ have no default: a crawl that will not say who it is does not start.
 import ipaddress
 import json
 import tomllib
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import xxhash
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from crawl_pipeline.core import urls
+from crawl_pipeline.core.addresses import Networks
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # No number needs to be larger: a longer time is over 30 years, and more of anything does not fit into memory.
@@ -188,6 +190,47 @@ class Scope(Section):
     sitemaps: bool = key(True, "read the sitemaps that robots.txt names")
 
 
+class Block(Section):
+    """What is never asked for, whatever else is said; for networks see each key."""
+
+    hosts: list[HostName] = key([], "host names, as they stand in URLs: none of their URLs is asked for")
+    sites: list[HostName] = key([], "registrable domains: none of their hosts is asked")
+    urls: Patterns = key([], "URL patterns (* any text): no such page is asked for")
+    networks: list[str] = key(
+        [], "networks (CIDR) that are never connected to, though addresses.allow may name them; one such address of a "
+        "name is enough"
+    )  # fmt: skip
+
+    @cached_property
+    def host_names(self) -> frozenset[str]:
+        """The blocked hosts as a set."""
+        return frozenset(self.hosts)
+
+    @cached_property
+    def site_names(self) -> frozenset[str]:
+        """The blocked sites as a set."""
+        return frozenset(self.sites)
+
+    @cached_property
+    def addresses(self) -> Networks:
+        """The blocked networks, parsed."""
+        return Networks(self.networks)
+
+    @field_validator("sites")
+    @classmethod
+    def _are_sites(cls, found: list[str]) -> list[str]:
+        for name in found:
+            if (site := urls.site(name)) != name:
+                raise ValueError(f"expected sites, found {name!r}, a host of {site}: name the site, or use block.hosts")
+        return found
+
+    @field_validator("networks")
+    @classmethod
+    def _are_networks(cls, found: list[str]) -> list[str]:
+        Networks(found)
+        return found
+
+
 class Budget(Section):
     """How much of one host or site is taken; what bounds every trap in the end."""
 
@@ -263,6 +306,7 @@ class Policy(Section):
     addresses: Addresses = Addresses()
     resolver: Resolver = Resolver()
     scope: Scope = Scope()
+    block: Block = Block()
     budget: Budget = Budget()
     seen: Seen = Seen()
     retry: Retry = Retry()
@@ -324,11 +368,6 @@ def sections() -> dict[str, type[Section]]:
     }
 
 
-def matches_any(url: str, patterns: Patterns) -> bool:
-    """Tell whether a URL matches one of the patterns, in which only * is special."""
-    return any(fnmatchcase(url, pattern.replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
-
-
 def _in_words(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"]) or "policy"
     if error["type"] == "extra_forbidden":
@@ -345,7 +384,8 @@ def _in_words(error: Any) -> str:
 def _says(place: tuple[Any, ...]) -> str:
     """What the key at this place of the policy means, in brackets."""
     section = sections().get(str(place[0])) if place else None
-    field = section.model_fields.get(str(place[-1])) if section else None
+    name = next((part for part in reversed(place) if isinstance(part, str)), "")  # after it, a place in a list
+    field = section.model_fields.get(name) if section else None
     return f" ({field.description})" if field else ""
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, time, timedelta
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import politeness
+from crawl_pipeline.core import blocks, politeness
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 
@@ -67,12 +67,16 @@ def quota(hosts: pl.DataFrame, policy: Policy, now: datetime, seconds: float | N
 
 
 def turns(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime) -> list[datetime]:
-    """When each host that has due URLs may be asked; a paused host never by itself, a full day ends at midnight."""
+    """When each host that has due URLs may be asked; one that is paused or blocked never by itself.
+
+    A full day ends at midnight.
+    """
     waiting = hosts.filter(~pl.col("paused")).join(due, on="host", how="semi")
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     return [
         max(may_ask_at(row, now)[0], now if left_today(row, policy, now) else midnight)
         for row in waiting.iter_rows(named=True)
+        if blocks.of_host(row["host"], row["site"], policy.block) is None
     ]
 
 
@@ -95,6 +99,8 @@ def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:
 
 
 def _quota(row: dict[str, object], policy: Policy, now: datetime, seconds: float) -> tuple[int, str]:
+    if (barred := blocks.of_host(str(row["host"]), str(row["site"]), policy.block)) is not None:
+        return 0, barred
     if row["paused"]:
         return 0, "host paused"
     turn, reason = may_ask_at(row, now)

@@ -22,8 +22,18 @@ class Followed:
     reason: str | None
 
 
-async def follow(ask: Callable[[str], Awaitable[Exchange]], url: str, limit: int) -> Followed:
-    """Ask for a URL and for what it redirects to, at most `limit` redirects long (RFC 9309 2.3.1.2)."""
+Barred = Callable[[str], str | None]
+
+
+def nothing(url: str) -> None:
+    """Bar no URL."""
+
+
+async def follow(ask: Callable[[str], Awaitable[Exchange]], url: str, limit: int, barred: Barred = nothing) -> Followed:
+    """Ask for a URL and for what it redirects to, at most `limit` redirects long (RFC 9309 2.3.1.2).
+
+    `barred` gives the reason why a redirect may not be followed to a URL, if there is one.
+    """
     chain = [url]
     while True:
         last = await ask(chain[-1])
@@ -33,4 +43,6 @@ async def follow(ask: Callable[[str], Awaitable[Exchange]], url: str, limit: int
             return Followed(last, tuple(chain), "redirect_error", step.reason)
         if step.url is None:
             return Followed(last, tuple(chain), last.failure, last.reason)
+        if (reason := barred(step.url)) is not None:
+            return Followed(last, tuple(chain), "blocked", f"a redirect to {step.url[:200]}: {reason}")
         chain.append(step.url)

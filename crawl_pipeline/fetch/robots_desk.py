@@ -7,7 +7,7 @@ are followed on the spot (RFC 9309 2.3.1.2), each hop in the turn of the host it
 from collections.abc import Callable
 from datetime import timedelta
 
-from crawl_pipeline.core import robots, urls
+from crawl_pipeline.core import blocks, robots, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.follow import Followed, follow
@@ -44,8 +44,11 @@ async def ask(
             await asked.close()
         return requests[-1].exchange
 
+    def barred(url: str) -> str | None:
+        return blocks.of_url(url, policy.block)
+
     try:
-        followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops)
+        followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops, barred)
     except NoTurn:
         return None, requests
     answer = read_answer(origin, lane.host, lane.bucket, followed, lane.pace.failures, policy)

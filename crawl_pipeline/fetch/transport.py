@@ -1,6 +1,6 @@
 """One connection per origin, to an address that was checked, carrying one request at a time.
 
-The transport resolves a name, refuses the host if any of its addresses is refused, and connects to the very
+The transport resolves a name, refuses the host if any of its addresses is refused or blocked, and connects to the very
 address it checked: a name that changes its mind between the two (DNS rebinding) changes nothing. It writes
 the target byte for byte, reads the answer with llhttp, and keeps the connection for the next request of the
 lane when the answer left it usable. A kept connection that turns out to be closed before it answered anything
@@ -21,7 +21,7 @@ from typing import Protocol
 import httpx
 import trio
 
-from crawl_pipeline.core.addresses import allowed
+from crawl_pipeline.core.addresses import Networks, allowed, blocked
 from crawl_pipeline.fetch.connection import (
     BROKEN,
     Connection,
@@ -108,11 +108,13 @@ class WireTransport(httpx.AsyncBaseTransport):
         resolver: Resolves,
         allow: tuple[IPv4Network | IPv6Network, ...] = (),
         *,
+        block: Networks | None = None,
         tls: ssl.SSLContext | None = None,
         dial: Dial | None = None,
     ) -> None:
         self._resolver = resolver
         self._allow = allow
+        self._block = block or Networks(())
         self._tls = tls
         self._dial = dial or dial_tcp
         self._kept: dict[str, dict[str, Connection]] = {}  # by host, then by origin
@@ -218,6 +220,8 @@ class WireTransport(httpx.AsyncBaseTransport):
 
     async def _checked(self, host: str) -> tuple[str, ...]:
         addresses = await self._resolver.resolve(host.strip("[]"))
+        if barred := [address for address in addresses if blocked(address, self._block)]:
+            raise WireError("address_refused", f"blocked by block.networks: {host} leads to {barred[0]}")
         refused = [address for address in addresses if not allowed(address, self._allow)]
         if refused:
             raise WireError(

@@ -83,6 +83,6 @@ def plan(
         seen_asked=state.asked,
         next_at=min(
             [*next_due_at.values(), *state.brought_forward["due_at"],
-             *selection.turns(due.rows, state.hosts, policy, now)], default=None,
+             *selection.turns(due.rows.filter(~pl.col("blocked")), state.hosts, policy, now)], default=None,
         ),
     )  # fmt: skip

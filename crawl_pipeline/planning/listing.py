@@ -11,7 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core import robots, selection, urls
+from crawl_pipeline.core import blocks, robots, selection, urls
+from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY
 from crawl_pipeline.fetch.visits import HostQueue, RobotsAnswer, Target
@@ -35,7 +36,7 @@ ENOUGH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What may be asked for: the columns a draw needs, and how many more are due in slices that were not read."""
+    """What is due: the columns a draw needs and if it is `blocked`; how many more are due in slices not read."""
 
     rows: pl.DataFrame
     unread: Mapping[int, int]
@@ -59,9 +60,10 @@ def due(
     sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int], policy: Policy, *, enough: int = ENOUGH
 ) -> Due:  # fmt: skip
     """What may be asked for now, stored or just admitted, and is not in hand; of large hosts what is enough."""
-    stored = _due_in(sight, [0]).drop("layer").collect()
+    drawn = [*_DRAWN, _blocked(policy)]
+    stored = _due_in(sight, [0], policy).drop("layer").collect()
     sliced, unread = _of_large_hosts(sight, policy, enough)
-    rows = pl.concat([stored, *sliced, admitted.select(_DRAWN)])
+    rows = pl.concat([stored, *sliced, admitted.select(drawn)])
     return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))) if in_hand else rows, unread)
 
 
@@ -74,34 +76,48 @@ def _of_large_hosts(sight: Sight, policy: Policy, enough: int) -> tuple[list[pl.
     for turn in range(turns["turn"].n_unique()):
         here = turns.filter((pl.col("turn") == turn) & ~pl.col("host").is_in(_with_enough(found, enough)))
         turns = turns.join(here, on="part", how="anti")
-        rows = _in_slices(sight, here).collect() if here.height else None
+        rows = _in_slices(sight, here, policy).collect() if here.height else None
         if rows is not None:
             found.append(_first_drawn(rows, policy, sight.lease.round, enough))
             left.update(dict(rows.join(found[-1], on="url_hash", how="anti").group_by("bucket").len().iter_rows()))
     if turns.height:
-        left.update(dict(_in_slices(sight, turns).group_by("bucket").len().collect().iter_rows()))
+        left.update(dict(_in_slices(sight, turns, policy).group_by("bucket").len().collect().iter_rows()))
     return found, dict(left)
 
 
 def _first_drawn(rows: pl.DataFrame, policy: Policy, seed: int, most: int) -> pl.DataFrame:
-    """Of each host those that the draw puts first: selection would look at no others."""
+    """Of each host those that the draw puts first, for selection would look at no others; and what is blocked."""
+    barred, rows = rows.filter("blocked"), rows.filter(~pl.col("blocked"))
     drawn = rows.with_columns(selection.draws(rows, policy, seed))
-    return drawn.filter(pl.col("draw").rank("ordinal").over("host") <= most).select(rows.columns)
+    first = drawn.filter(pl.col("draw").rank("ordinal").over("host") <= most)
+    return pl.concat([first.select(rows.columns), barred])
 
 
 def _with_enough(found: list[pl.DataFrame], enough: int) -> list[str]:
     if not found:
         return []
-    return pl.concat(found).group_by("host").len().filter(pl.col("len") >= enough)["host"].to_list()
+    return (
+        pl.concat(found)
+        .filter(~pl.col("blocked"))
+        .group_by("host")
+        .len()
+        .filter(pl.col("len") >= enough)["host"]
+        .to_list()
+    )
 
 
-def _in_slices(sight: Sight, slices: pl.DataFrame) -> pl.LazyFrame:
+def _in_slices(sight: Sight, slices: pl.DataFrame, policy: Policy) -> pl.LazyFrame:
     """Due rows of slices; what has changed since they were written lies in the tail, and is read with part 0."""
-    return _due_in(sight, slices["part"].to_list()).filter(pl.col("layer") == "base").drop("layer")
+    return _due_in(sight, slices["part"].to_list(), policy).filter(pl.col("layer") == "base").drop("layer")
 
 
-def _due_in(sight: Sight, parts: Sequence[int]) -> pl.LazyFrame:
-    return sight.rows("frontier", pl.col("due_at") <= sight.now, parts=parts).select(*_DRAWN, "layer")
+def _due_in(sight: Sight, parts: Sequence[int], policy: Policy) -> pl.LazyFrame:
+    due = sight.rows("frontier", pl.col("due_at") <= sight.now, parts=parts)
+    return due.select(*_DRAWN, _blocked(policy), "layer")
+
+
+def _blocked(policy: Policy) -> pl.Expr:
+    return matches_any(pl.col("url"), policy.block.urls).alias("blocked")
 
 
 def make_list(
@@ -110,6 +126,7 @@ def make_list(
 ) -> Listed:  # fmt: skip
     """Select; URLs that a known robots.txt forbids go on the list beside the quota, for they cost no request."""
     seed = sight.lease.round
+    barred, due = due.filter("blocked"), due.filter(~pl.col("blocked")).drop("blocked")
     selected = selection.select(due, hosts, policy, sight.now, seed, seconds)
     suspects = _suspects(sight, due, selected.fetch_list, hosts, policy, rules)
     rows = _whole(sight, pl.concat([suspects, selected.fetch_list]), admitted)
@@ -123,7 +140,12 @@ def make_list(
     fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
     before = _visited_before(sight, fetch_list)
     queues = _queues(sight, fetch_list, hosts, before, policy, rules)
-    return Listed(fetch_list, selected.judged, selected.left_out, before, queues)
+    return Listed(fetch_list, selected.judged, pl.concat([_tally(barred), selected.left_out]), before, queues)
+
+
+def _tally(due: pl.DataFrame) -> pl.DataFrame:
+    """Tally by bucket the due URLs that a pattern of the policy blocks."""
+    return due.group_by("bucket").agg(name=pl.lit(blocks.URLS), count=pl.len().cast(pl.Int64))
 
 
 def _whole(sight: Sight, wanted: pl.DataFrame, admitted: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core.addresses import allowed
+from crawl_pipeline.core.addresses import Networks, allowed, blocked
 
 
 @given(st.ip_addresses())
@@ -52,3 +52,18 @@ def test_exempt_networks_are_allowed() -> None:
     assert allowed("127.0.0.3", exempt)
     assert allowed("fd00::1", exempt)
     assert not allowed("10.0.0.1", exempt)
+
+
+SOME = ["10.0.0.0/8", "10.1.0.0/16", "203.0.113.7", "fd00::/8", "9.9.9.0/25", "9.9.9.128/25"]
+
+
+@given(st.ip_addresses() | st.sampled_from(["10.1.2.3", "203.0.113.7", "203.0.113.8", "fd12::1", "9.9.9.200"]))
+def test_looking_an_address_up_among_networks_is_comparing_it_with_each(address: object) -> None:
+    ip = ip_address(str(address))
+    assert (ip in Networks(SOME)) == any(ip in network for network in map(ip_network, SOME))
+
+
+def test_a_blocked_address_is_blocked_in_other_clothes_too() -> None:
+    block = Networks(["9.9.9.0/24"])
+    assert all(blocked(ip, block) for ip in ("9.9.9.9", "::ffff:9.9.9.9", "64:ff9b::9.9.9.9", "[2002:909:909::1]"))
+    assert not any(blocked(ip, block) for ip in ("9.9.8.9", "2620:fe::fe", "nonsense"))

@@ -6,7 +6,7 @@ from crawl_rows import NOON, host, hosts, link, links, policy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core import admission, urls
+from crawl_pipeline.core import admission, blocks, urls
 from crawl_pipeline.core.admission import Admission, admit
 from crawl_pipeline.core.tables import FRONTIER
 
@@ -29,6 +29,9 @@ def paths(found: Admission) -> set[str]:
 # Each reason on its own.
 
 REFUSED = [
+    (blocks.HOSTS, {}, "http://a.test/", {"block": {"hosts": ["a.test"]}}),
+    (blocks.SITES, {"kind": "seed"}, "http://www.a.test/", {"block": {"sites": ["a.test"]}}),
+    (blocks.URLS, {"kind": "canonical"}, "http://a.test/x/1", {"block": {"urls": ["*/x/*"]}}),
     ("nofollow", {"nofollow": True}, "http://a.test/", {}),
     ("over scope.depth", {"depth": 17}, "http://a.test/", {}),
     ("over scope.hops", {"hops": 6, "kind": "redirect"}, "http://a.test/", {}),

@@ -1,7 +1,5 @@
 """A policy is text: what is not known is refused, what is written can be read again."""
 
-import string
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,30 +136,6 @@ def test_a_host_rule_counts_for_its_host_and_the_general_value_for_others():
 
 
 @pytest.mark.parametrize(
-    ("url", "pattern", "matches"),
-    [
-        ("http://a.test/x", "http://a.test/*", True),
-        ("http://a.test/x", "http://a.test/", False),
-        ("http://a.test/x?y=1", "*?y=*", True),
-        ("http://a.test/xzy=1", "*?y=*", False),
-        ("http://a.test/[1]", "*/[1]", True),
-        ("http://a.test/1", "*/[1]", False),
-        ("http://a.test/X", "*/x", False),
-    ],
-)
-def test_only_a_star_is_special_in_a_pattern(url, pattern, matches):
-    assert policies.matches_any(url, [pattern]) == matches
-
-
-@given(st.text(string.printable, max_size=20))
-def test_a_pattern_of_plain_text_matches_itself_only(url):
-    plain = url.replace("*", "")
-
-    assert policies.matches_any(plain, [plain])
-    assert not policies.matches_any(plain + "x", [plain])
-
-
-@pytest.mark.parametrize(
     ("section", "says"),
     [
         ('[host."EXAMPLE.org"]\ndelay_s = 9', "EXAMPLE.org"),
@@ -175,3 +149,22 @@ def test_a_pattern_of_plain_text_matches_itself_only(url):
 def test_a_rule_that_could_never_hold_is_refused(section, says):
     with pytest.raises(PolicyError, match=says.replace(".", r"\.")):
         policies.load(f"{AGENT}\n{section}\n")
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        (
+            'hosts = ["b.test", "http://a.test/"]',
+            "block.hosts.1: expected other text, found 'http://a.test/' (host names",
+        ),
+        ('sites = ["www.a.test"]', "found 'www.a.test', a host of a.test: name the site, or use block.hosts"),
+        ('networks = ["10.0.0.1/8"]', "block.networks: Value error, 10.0.0.1/8 has host bits set"),
+        ('networks = ["everywhere"]', "block.networks: Value error, 'everywhere' does not appear to be"),
+    ],
+)
+def test_what_cannot_be_blocked_is_refused_with_what_to_do(key, says):
+    with pytest.raises(PolicyError) as refusal:
+        policies.load(f"{AGENT}[block]\n{key}\n")
+
+    assert says in str(refusal.value)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import polars as pl
+import pytest
 
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.tables import LEASES, ORDERS, ROUNDS
@@ -45,8 +46,9 @@ def test_a_bucket_whose_next_url_falls_due_later_has_none_and_says_when():
     assert (found.work, found.next_at) == ({}, NOW + MINUTE)
 
 
-def test_urls_of_paused_hosts_are_no_work():
-    assert seen(last(0, ago=timedelta(days=9), due_count=5, left_out=[{"name": "host paused", "count": 5}])).work == {}
+@pytest.mark.parametrize("reason", ["host paused", "blocked by block.hosts", "blocked by block.urls"])
+def test_what_a_person_holds_back_is_no_work(reason):
+    assert seen(last(0, ago=timedelta(days=9), due_count=5, left_out=[{"name": reason, "count": 5}])).work == {}
 
 
 def test_urls_whose_hosts_wait_are_work_again_after_a_while():

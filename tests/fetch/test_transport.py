@@ -12,6 +12,7 @@ import trio
 import trio.testing
 import trustme
 
+from crawl_pipeline.core.addresses import Networks
 from crawl_pipeline.fetch.connection import Place, place
 from crawl_pipeline.fetch.exchange import CANCELLED, Clock, Limits, ListLog, exchange
 from crawl_pipeline.fetch.resolver import Resolver
@@ -24,12 +25,12 @@ OK = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PUBLIC = "93.184.215.14"
 
 
-def play(routes, script, *, hosts=None, allow=LOOPBACK, server_tls=None, client_tls=None):
+def play(routes, script, *, hosts=None, allow=LOOPBACK, block=(), server_tls=None, client_tls=None):
     """Run `script(ask, server, transport)` against a real server; give what it gives."""
 
     async def main():
         server = Loopback(routes, server_tls)
-        transport = WireTransport(Resolver(hosts=hosts), allow, tls=client_tls)
+        transport = WireTransport(Resolver(hosts=hosts), allow, block=Networks(block), tls=client_tls)
         async with trio.open_nursery() as nursery:
             await server.start(nursery)
             result = await script(asker(transport), server, transport)
@@ -221,6 +222,16 @@ def test_an_address_that_is_not_public_is_never_dialled(host):
         return (await ask(f"http://{host}:{server.port}/")).failure, server.connections
 
     assert play({}, script, allow=()) == ("address_refused", 0)
+
+
+def test_a_blocked_network_is_never_dialled_though_it_is_allowed():
+    async def script(ask, server, _):
+        got = await ask(f"http://h.example:{server.port}/")
+        return got.failure, got.reason, server.connections
+
+    found = play({}, script, hosts={"h.example": ["127.0.0.1"]}, block=["127.0.0.0/30"])
+
+    assert found == ("address_refused", "blocked by block.networks: h.example leads to 127.0.0.1", 0)
 
 
 def test_one_refused_address_refuses_the_host():
