@@ -52,11 +52,12 @@ def admit(links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Po
 
 def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Add `refusal`: the first rule that refuses each link, null where none does."""
-    paths = pl.col("url").str.extract(r"^[a-z]+://[^/?]*([^?]*)", 1)
+    # A canonical URL is scheme, nothing, authority and the rest between its first three slashes.
+    rest = pl.col("url").str.splitn("/", 4).struct.field("field_3").str.splitn("?", 2)
     seeded = hosts.filter("seeded")
-    shaped = links.with_columns(
-        _path=paths,
-        _segments=paths.str.strip_chars("/").str.split("/").list.filter(pl.element() != ""),
+    shaped = links.with_columns(rest.struct.rename_fields(["_path", "_query"]).struct.unnest())
+    shaped = shaped.with_columns(
+        _segments=pl.col("_path").str.strip_chars("/").str.split("/").list.filter(pl.element() != ""),
         _in_seeded_host=pl.col("host").is_in(seeded["host"].implode()),
         _in_seeded_site=pl.col("site").is_in(seeded["site"].implode()),
     )
@@ -77,7 +78,7 @@ def way_rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
 def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
     """Give the refusals a URL can meet by itself, in the order they are tried."""
     scope, budget, url = policy.scope, policy.budget, pl.col("url")
-    query = url.str.extract(r"\?(.*)$", 1)
+    parameters = (pl.col("_query").str.count_matches("&", literal=True) + 1).fill_null(0)
     extension = pl.col("_path").str.extract(r"\.([A-Za-z0-9]+)$", 1).str.to_lowercase()
     within = {"sites": pl.col("_in_seeded_site"), "hosts": pl.col("_in_seeded_host"), "everywhere": pl.lit(value=True)}
     patterns = {name: matches_any(url, getattr(scope, name)) for name in ("include", "exclude")}
@@ -89,7 +90,7 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
         ("outside scope.follow", ~within[scope.follow] & ~_SEED),
         ("over budget.url_length", url.str.len_chars() > budget.url_length),
         ("over budget.path_depth", pl.col("_segments").list.len() > budget.path_depth),
-        ("over budget.query_parameters", (query.str.count_matches("&") + 1).fill_null(0) > budget.query_parameters),
+        ("over budget.query_parameters", parameters > budget.query_parameters),
         ("over budget.repeated_segment", pl.col("_repeats") > budget.repeated_segment),
         ("file type", extension.is_in(budget.skip_extensions) & (pl.col("kind") != "sitemap")),
     ]
