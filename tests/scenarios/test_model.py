@@ -80,8 +80,8 @@ class Frontier(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="model-"))
-        self.crawl = Crawl(self.folder, *web(), buckets=4, rules=policy(
-            scope={"follow": "everywhere"}, round={"seconds": 5.0, "shortest_s": 1.0}))  # fmt: skip
+        self.crawl = Crawl(self.folder, *web(), buckets=2, rules=policy(
+            scope={"follow": "everywhere"}, round={"seconds": 20.0, "shortest_s": 4.0}))  # fmt: skip
         self.seeds, self.paused = set[str](), set[str]()
         self.crashes = self.workers = 0
         self.known, self.fetched = set[str](), set[str]()
@@ -114,23 +114,23 @@ class Frontier(RuleBasedStateMachine):
 
     # What workers do.
 
-    @rule(seconds=st.sampled_from([3, 12, 60]), thread_s=st.sampled_from([0.0, 0.4]))
+    @rule(seconds=st.sampled_from([3, 12, 40]), thread_s=st.sampled_from([0.0, 0.4]))
     def work(self, seconds: float, thread_s: float) -> None:
         self._work(seconds=seconds, in_thread=taking(thread_s))
 
     @rule(rounds=st.integers(1, 4))
     def die_after_a_commit(self, rounds: int) -> None:
-        self._work(tell=dying_after(rounds), seconds=60)
+        self._work(tell=dying_after(rounds), seconds=40)
 
     @rule(commit=st.integers(1, 4))
     def die_before_a_commit(self, commit: int) -> None:
-        self._work(lake=DiesAtCommit(self.crawl.lake, commit), seconds=60)
+        self._work(lake=DiesAtCommit(self.crawl.lake, commit), seconds=40)
 
     @rule(at_s=st.floats(0.1, 20))
     def be_killed(self, at_s: float) -> None:
         async def killed() -> None:
             with trio.move_on_after(at_s) as scope:
-                await self.crawl.worker(name=self._name(), in_thread=taking(0.3), seconds=60)
+                await self.crawl.worker(name=self._name(), in_thread=taking(0.3), seconds=40)
             self.crashes += scope.cancelled_caught
 
         self._expecting_leases(partial(self.crawl.run, killed))
@@ -139,7 +139,7 @@ class Frontier(RuleBasedStateMachine):
     def sleep_past_the_lease_while_an_heir_works(self, nth: int) -> None:
         async def late() -> None:
             try:
-                await self.crawl.worker(name=self._name(), in_thread=_stalling(nth, 2 * LEASE_S), seconds=60)
+                await self.crawl.worker(name=self._name(), in_thread=_stalling(nth, 2 * LEASE_S), seconds=40)
             except* (LeaseLost, LeaseHeld) as lost:
                 self.crashes += lost.subgroup(LeaseLost) is not None
 
@@ -245,5 +245,5 @@ def _stalling(nth: int, seconds: float) -> Any:
 
 TestFrontier = Frontier.TestCase
 TestFrontier.settings = settings(
-    max_examples=5, stateful_step_count=7, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=4, stateful_step_count=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
