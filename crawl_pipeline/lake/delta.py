@@ -117,6 +117,8 @@ class DeltaTable:
         self._backoff = backoff
         self._lock = threading.RLock()
         self._opened: deltalake.DeltaTable | None = None
+        # A version never changes, and a plan looks at one many times.
+        self._live: tuple[int, pl.DataFrame] | None = None
 
     def exists(self) -> bool:
         """Say whether the table is there."""
@@ -169,9 +171,21 @@ class DeltaTable:
 
     def live(self, at: int | None = None) -> pl.DataFrame:
         """Live files: uri, rows, size, partition values, range of `round`, and the first host of tables with parts."""
-        if at is not None:
-            return self.files(deltalake.DeltaTable(self.uri, version=at, storage_options=self._options))
-        return self.read(self.files)
+        with self._lock:
+            if self._live is None or self._live[0] != at:
+                opened = self._at(at)
+                at = opened.version()
+            if self._live is None or self._live[0] != at:
+                self._live = at, self.files(opened)
+            return self._live[1]
+
+    def _at(self, version: int | None) -> deltalake.DeltaTable:
+        """The table at a version; what is open may stand there already, and opening reads the log again."""
+        if version is None:
+            return self._fresh()
+        if self._opened is not None and self._opened.version() == version:
+            return self._opened
+        return deltalake.DeltaTable(self.uri, version=version, storage_options=self._options)
 
     def files(self, opened: deltalake.DeltaTable) -> pl.DataFrame:
         """Give what `live` does, for the table object that a `decide` was given."""
