@@ -16,7 +16,7 @@ import polars as pl
 from rich.console import Console
 from rich.markup import escape
 
-from crawl_pipeline import __version__, corpus, past, seeding
+from crawl_pipeline import __version__, corpus, past, seeding, server_log
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.demo import DemoError
@@ -34,7 +34,7 @@ from crawl_pipeline.lake import (
 
 OURS = (
     PolicyError, DemoError, seeding.SeedError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
-    RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen,
+    RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen, server_log.LogError,
 )  # fmt: skip
 
 out = Console(highlight=False, soft_wrap=True)
@@ -260,6 +260,26 @@ def reports(lake: str, *, as_json: bool) -> None:
             mark = "[green]holds[/]" if result.holds else f"[red]{result.offending.height} offend[/]"
             out.print(f"{mark}  {result.sentence}")
     sys.exit(0 if all(result.holds for result in results) else 1)
+
+
+@command()
+@click.option("--access-log", "log", type=click.Path(dir_okay=False, path_type=Path),
+              help="Judge by this log of a server that was crawled: JSON lines, see docs/politeness.md.")  # fmt: skip
+@click.option("--client", help="With --access-log: only lines of this client address, ours.")
+@as_json
+def audit(lake: str, log: Path | None, client: str | None, *, as_json: bool) -> None:
+    """Judge every promise to hosts, by our own log or by a server's; exit code 1 if one was broken."""
+    from crawl_pipeline import auditing, display
+
+    opened = Lake.open(lake)
+    if log is None:
+        found = auditing.audit(opened)
+    else:
+        seen = server_log.read(log, client)
+        both = server_log.known_to_both(opened, seen)
+        found = auditing.audit_server(server_log.as_lake(opened, seen), both, seen.height)
+    _print_json(found.figures()) if as_json else display.audited(out, found)
+    sys.exit(0 if found.holds else 1)
 
 
 @command()

@@ -19,6 +19,7 @@ from typing import Protocol
 import duckdb
 import polars as pl
 
+from crawl_pipeline import sql_functions
 from crawl_pipeline.core.tables import ROUNDS, TABLES, Table
 from crawl_pipeline.views import VIEWS
 
@@ -42,7 +43,10 @@ class ReportError(Exception):
 class Files(Protocol):
     """What is needed of a lake: where it is, and what each table consists of at this moment."""
 
-    root: str
+    @property
+    def root(self) -> str:
+        """The lake's address."""
+        ...
 
     def files(self, table: str, /) -> list[str]:
         """Live Parquet files of a table, uncommitted rounds included."""
@@ -92,6 +96,7 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
             _comment(connection, table)
             if table is ROUNDS:
                 connection.execute("create table snapshot.committed as select bucket, round from main.rounds")
+        sql_functions.register(connection)
         for view in VIEWS:
             connection.execute(f"create view main.{view.name} as {view.sql}")
             _say(connection, view.name, view.one_row_is, view.columns)

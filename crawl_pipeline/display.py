@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from crawl_pipeline.auditing import Audit
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.rounds import Done
@@ -113,6 +114,30 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
     for name, text in rows.items():
         table.add_row(name, "", text)
     console.print(table)
+
+
+EXAMPLES, HOSTS = 3, 10
+"""How many rows of a broken promise, and how many hosts, an audit shows."""
+
+
+def audited(console: Console, found: Audit) -> None:
+    """Print each promise with what was judged, examples of what breaks it, and how long hosts rested."""
+    table = Table(box=None, padding=(0, 2), title=f"{found.requests:,} requests", title_justify="left",
+                  title_style="bold")  # fmt: skip
+    for name, side in (("", "left"), ("promise", "left"), ("judged", "right"), ("broken", "right")):
+        table.add_column(name, justify="right" if side == "right" else "left")
+    for finding in found.findings:
+        broken = f"[red]{finding.violations:,}[/]" if finding.violations else "[green]0[/]"
+        table.add_row(finding.promise.id, finding.promise.says, f"{finding.judged:,}", broken)
+    console.print(table)
+    for result in (result for finding in found.findings for result in finding.results if not result.holds):
+        console.print(f"\n[red]{result.offending.height:,} rows break[/]: {result.sentence}")
+        for row in result.offending.head(EXAMPLES).iter_rows(named=True):
+            console.print(f"  {escape(in_words(row))}")
+    if found.unjudged:
+        console.print(f"[yellow]{found.unjudged:,} requests were made under a policy whose text is not kept[/]")
+    console.print("\n[b]Rest ÷ what was owed[/]: 1 is exact, less is a broken promise")
+    rows(console, found.margins.head(1 + HOSTS))
 
 
 def maintained(console: Console, done: Maintained) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline import past, whatif
-from crawl_pipeline.core import admission, blocks, selection, urls
+from crawl_pipeline.core import admission, blocks, robots, second_reading, selection, urls
 from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
@@ -43,6 +43,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     hosts = lake.scan("hosts", buckets=[bucket]).collect()
     facts: dict[str, Any] = {"canonical": url, "bucket": bucket, "host": _one(hosts.filter(pl.col("host") == host))}
     facts["found on"] = _sources(lake, url)
+    facts["robots.txt"] = _robots(lake, bucket, url, policy)
     if known.is_empty():
         return Explanation(url, _why_unknown(lake, policy, url, host, bucket, hosts), facts)
     barred = blocks.of_url(url, policy.block)
@@ -158,6 +159,21 @@ def _requests(lake: Lake, bucket: int, url: str, round_: int | None = None) -> l
     found = _rows(lake, "fetches", bucket, url).sort("started_at")
     sent = (found if round_ is None else found.filter(pl.col("round") == round_)).tail(LATEST)
     return sent.select("started_at", "cause", "address", "http_status", "outcome", "reason", "robots_id").to_dicts()
+
+
+def _robots(lake: Lake, bucket: int, url: str, policy: Policy) -> dict[str, Any] | None:
+    """The newest robots.txt answer for the URL, the line that decides, and what the audit's own reader makes of it."""
+    answers = lake.scan("robots", buckets=[bucket], where=pl.col("origin") == urls.origin(url)).collect()
+    answers = answers.sort("fetched_at").tail(1)
+    if answers.is_empty():
+        return None
+    answer = answers.row(0, named=True)
+    said = {name: answer[name] for name in ("robots_id", "fetched_at", "http_status", "state")}
+    if answer["state"] != "rules":
+        return said
+    verdict = robots.read(answer["body"] or b"", policy.agent.name).verdict(url)
+    second = second_reading.reading(answer["body"] or b"", policy.agent.name).forbids(url)
+    return said | {"allowed": verdict.allowed, "line": verdict.line, "second reader allows": second is None}
 
 
 def _rows(lake: Lake, table: str, bucket: int, url: str) -> pl.DataFrame:

@@ -192,7 +192,7 @@ def _fetch(request: Request) -> dict[str, object]:
         "content_type": first(got, "content-type"), "wire_bytes": got.wire_bytes, "body_bytes": len(got.body),
         "etag": first(got, "etag"), "last_modified": first(got, "last-modified"),
         "retry_after_s": got.retry_after_s, "location": request.location, "gap_s": request.gap_s,
-        "robots_id": request.robots_id,
+        "robots_id": request.robots_id, "user_agent": got.user_agent,
     }  # fmt: skip
 
 

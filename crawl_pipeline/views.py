@@ -1,4 +1,4 @@
-"""Views that answer a question over several tables: what has not been fetched, and why.
+"""Views that answer a question over several tables: what has not been fetched and why, how long hosts rested.
 
 SQL text only; `corpus` puts it on top of its views of the tables. Words for outcomes are those of core.outcome. What
 SQL cannot judge, the rule by which admission refused a link, is left to `crawl explain`.
@@ -7,6 +7,7 @@ SQL cannot judge, the rule by which admission refused a link, is left to `crawl 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from crawl_pipeline import rests
 from crawl_pipeline.core.outcome import OUTCOMES
 
 
@@ -98,4 +99,6 @@ VIEWS = (
             "until_at": "the next try, the host's turn, robots.txt read again; null: not by itself [UTC]",
         }, _UNFETCHED,
     ),
+    View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
+    View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),
 )  # fmt: skip

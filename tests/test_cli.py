@@ -106,6 +106,62 @@ def test_sql_answers_one_select_and_refuses_the_rest(crawled) -> None:
     assert "frontier" in said(crawl(crawled[0], "sql", "select * from nothing"))
 
 
+def test_an_audit_holds_by_our_own_log_and_by_the_servers(crawled) -> None:
+    root, _ = crawled
+    log = root.parent / "access.log"
+
+    ours, theirs = crawl(root, "audit", "--json"), crawl(root, "audit", "--access-log", str(log), "--json")
+
+    for result in (ours, theirs):
+        found = json.loads(result.output)
+        assert result.exit_code == 0, found
+        assert found["not judged"] == 0
+        assert all(promise["judged"] > 0 for promise in found["promises"])
+    told = crawl(root, "audit").output
+    assert "robots.txt is obeyed" in told
+    assert "all hosts" in told
+
+
+def test_an_audit_names_what_only_the_server_knows_and_fails(crawled, tmp_path: Path) -> None:
+    root, _ = crawled
+    lines = (root.parent / "access.log").read_text().splitlines()
+    (tmp_path / "log").write_text("\n".join([*lines, lines[-1].replace("ExampleBot", "Other")]))
+
+    told = crawl(root, "audit", "--access-log", str(tmp_path / "log"))
+
+    assert told.exit_code == 1
+    assert "Server and lake know the same requests" in told.output
+    assert json.loads(lines[-1])["path"] in told.output
+
+
+def test_a_log_of_nginx_is_read_and_other_clients_are_left_out(crawled, tmp_path: Path) -> None:
+    root, _ = crawled
+    rows = [json.loads(line) for line in (root.parent / "access.log").read_text().splitlines()]
+    nginx = [{"host": row["host"], "path": row["path"], "ended": row["ended_at"] / 1e6, "status": row["status"],
+              "took": (row["ended_at"] - row["started_at"]) / 1e6, "user_agent": row["user_agent"],
+              "client": "127.9.9.9:1234", "retry_after": ""} for row in rows]  # fmt: skip
+    visitor = nginx[0] | {"user_agent": "Mozilla/5.0", "client": "203.0.113.7:80"}
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, [*nginx, visitor])))
+
+    result = crawl(root, "audit", "--access-log", str(tmp_path / "log"), "--client", "127.9.9.9", "--json")
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["requests"] == len(rows)
+
+
+def test_a_log_that_is_none_is_named_with_its_line(crawled, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('127.0.0.1 - - "GET / HTTP/1.1" 200\n')
+    assert "line 1: expected a JSON object" in said(crawl(crawled[0], "audit", "--access-log", str(tmp_path / "log")))
+
+
+def test_explain_shows_the_line_of_robots_txt_and_what_a_second_reader_says(crawled) -> None:
+    root, seed = crawled
+    found = json.loads(crawl(root, "explain", seed, "--json").output)["robots.txt"]
+    assert found["state"] in ("rules", "allow_all")
+    if found["state"] == "rules":
+        assert found["allowed"] is found["second reader allows"] is True
+
+
 def test_reports_hold_after_a_crawl(crawled) -> None:
     result = crawl(crawled[0], "reports")
 

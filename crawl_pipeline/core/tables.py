@@ -114,6 +114,7 @@ COLUMNS = _columns(
     ("ended_at", TIME, "UTC", "when the last byte was read or it was given up; end of the round's fetching"),
     ("first_byte_s", pl.Float64, "s", "from the start to the first byte of the answer"),
     ("address", pl.String, "", "IP address that was connected to"),
+    ("user_agent", pl.String, "", "User-Agent that was sent"),
     ("status", pl.String, "", "frontier state of the URL: see docs/words.md"),
     ("http_status", pl.Int16, "", "status code of the answer; null if there was none"),
     ("outcome", pl.String, "", "what the fetch came to: see the outcome table in docs/architecture.md"),
@@ -214,7 +215,8 @@ FETCHES = Table(
     "one request, whatever its cause",
     ("bucket", "round", "request_id", "host", "origin", "url", "url_hash", "cause", "started_at", "ended_at",
      "first_byte_s", "address", "http_status", "outcome", "reason", "content_type", "wire_bytes", "body_bytes",
-     "etag", "last_modified", "retry_after_s", "location", "gap_s", "robots_id", "policy_id", "worker"),
+     "etag", "last_modified", "retry_after_s", "location", "gap_s", "robots_id", "policy_id", "user_agent",
+     "worker"),
 )  # fmt: skip
 PAGES = Table(
     "pages", "log", ("url_hash", "round"), ("bucket", "month"), ("host", "url"),

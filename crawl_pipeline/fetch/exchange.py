@@ -81,6 +81,7 @@ class Exchange:
     wire_bytes: int
     retry_after_s: float | None
     location: str | None
+    user_agent: str | None = None
 
     def values(self, name: str) -> tuple[str, ...]:
         """Give all fields of this lower-case name, raw, in order."""
@@ -134,6 +135,7 @@ class _Draft:
     cause: str
     method: str
     began: float
+    user_agent: str | None = None
     answer: Answers | None = None
     address: str | None = None
     first_byte: float | None = None
@@ -162,7 +164,7 @@ async def exchange(
     `wanted` sees status and headers and says whether the body is to be read; if not, the connection is
     closed.
     """
-    draft = _Draft(url, cause, method, trio.current_time())
+    draft = _Draft(url, cause, method, trio.current_time(), headers.get("User-Agent"))
     try:
         await _within_deadline(draft, transport, _Terms(headers, limits, wanted))
     except BaseException as stop:
@@ -284,6 +286,7 @@ def _row(draft: _Draft, clock: Clock) -> Exchange:
         wire_bytes=answer.wire_bytes if answer else 0,
         retry_after_s=_retry_after(headers, ended_at),
         location=_first(headers, "location"),
+        user_agent=draft.user_agent,
     )
 
 

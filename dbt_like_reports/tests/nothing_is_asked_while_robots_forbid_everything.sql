@@ -7,7 +7,12 @@ with asked as (
 ),
 
 answers as (
-    select origin, fetched_at, state, reason
+    select
+        origin,
+        fetched_at,
+        reason,
+        -- What was made of the answer, and what its status says by RFC 9309 2.3.1.4.
+        state = 'disallow_all' or http_status = 429 or http_status >= 500 as unreachable
     from robots
 ),
 
@@ -19,7 +24,7 @@ governed as (
         asked.cause,
         asked.started_at,
         answers.fetched_at,
-        answers.state,
+        answers.unreachable,
         answers.reason
     from asked
     asof join answers
@@ -29,5 +34,5 @@ governed as (
 
 select origin, url, round, cause, started_at, fetched_at as robots_fetched_at, reason
 from governed
-where state = 'disallow_all'
+where unreachable
 order by origin, started_at

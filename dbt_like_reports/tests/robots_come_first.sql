@@ -1,4 +1,4 @@
--- Nothing is asked of an origin before its robots.txt was answered, nor after the last answer has expired.
+-- Nothing is asked of an origin before its robots.txt was answered, nor after the last answer has expired or is a day old.
 -- tables: fetches, robots
 with asked as (
     select origin, url, round, cause, started_at
@@ -28,5 +28,5 @@ governed as (
 
 select origin, url, round, cause, started_at, fetched_at as robots_fetched_at, expires_at as robots_expired_at
 from governed
-where expires_at is null or started_at > expires_at
+where expires_at is null or started_at > least(expires_at, fetched_at + interval 24 hours)  -- RFC 9309 2.4
 order by origin, started_at

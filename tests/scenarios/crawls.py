@@ -11,7 +11,7 @@ import polars as pl
 import trio
 from trio.testing import MockClock
 
-from crawl_pipeline import corpus, rounds
+from crawl_pipeline import corpus, rounds, seeding, server_log
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
@@ -83,6 +83,7 @@ class Crawl:
         stop: trio.Event | None = None, lake: Any = None, rules: Policy | None = None, readers: Any = None,
     ) -> Worked:  # fmt: skip
         rules = rules or self.rules
+        seeding.keep_policy(self.lake, rules, NOON)
         reading = readers or InlineReaders(rules, self.lake.buckets)
         outside = rounds.Outside(self.web, reading, in_thread or inline)
         wanted = range(self.lake.buckets) if buckets is None else buckets
@@ -120,6 +121,15 @@ class Crawl:
     def asked(self, host: str) -> list[str]:
         """Paths that the web saw, robots.txt left out."""
         return [path for path in self.web.paths(host) if path != "/robots.txt"]
+
+    def server_log(self) -> pl.DataFrame:
+        """The web's own log, as the log of a server is read."""
+        began = NOON - timedelta(seconds=self._began or 0.0)
+        rows = [{"host": row.host, "path": row.path, "started_at": began + timedelta(seconds=row.started),
+                 "ended_at": began + timedelta(seconds=row.ended), "http_status": row.status,
+                 "user_agent": row.user_agent, "address": self.web.hosts.get(row.host, [None])[0]}
+                for row in self.web.log]  # fmt: skip
+        return pl.DataFrame(rows, schema=server_log.LINES, orient="row").sort("started_at", maintain_order=True)
 
     # What must always hold.
 
