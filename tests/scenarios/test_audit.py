@@ -145,7 +145,7 @@ def within_the_back_off(rows: Rows, where: Where) -> None:
 
 
 def while_another_is_answered(rows: Rows, where: Where) -> None:
-    r, s = where(pairs(rows, lambda r, s: r["cause"] == "page"))
+    r, s = where(pairs(rows, lambda r, s: r["cause"] == "page" and r["ended_at"] > r["started_at"]))
     move(s, r["started_at"] + (r["ended_at"] - r["started_at"]) / 2)
 
 
