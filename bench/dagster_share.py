@@ -60,7 +60,7 @@ def served(folder: Path) -> Iterator[Mapping[str, Any]]:
 
 def prepare(folder: Path, where: Mapping[str, Any]) -> None:
     """Make a lake with the web's seeds, and a policy."""
-    from crawl_pipeline import seeding  # noqa: PLC0415 (reader processes import this module: it stays light)
+    from crawl_pipeline import ordering  # noqa: PLC0415 (reader processes import this module: it stays light)
     from crawl_pipeline.core import policy  # noqa: PLC0415
     from crawl_pipeline.lake import Lake  # noqa: PLC0415
 
@@ -70,7 +70,7 @@ def prepare(folder: Path, where: Mapping[str, Any]) -> None:
     )  # fmt: skip
     lake = Lake.create(str(folder / "lake"), BUCKETS)
     (folder / "lake" / "policy.toml").write_text(policy.render(rules))
-    seeding.seed(lake, where["seeds"], tag="bench", by="bench", now=datetime.now(UTC))
+    ordering.seed(lake, where["seeds"], tag="bench", by="bench", now=datetime.now(UTC))
 
 
 def measure(folder: Path, seconds: float) -> dict[str, float | None]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from crawl_pipeline import seeding
+from crawl_pipeline import ordering
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import site_farm
 
@@ -53,5 +53,5 @@ def prepared(farm: site_farm.Farm, folder: Path, *, delay_s: float, buckets: int
     lake = Lake.create(str(root), buckets)
     hosts = "\n".join(f'"{name}" = ["{addresses[0]}"]' for name, addresses in farm.hosts.items())
     (root / "policy.toml").write_text(POLICY.format(delay_s=delay_s, hosts=hosts, port=farm.port))
-    seeding.seed(lake, farm.seeds, tag="farm", by="bench", now=datetime.now(UTC))
+    ordering.seed(lake, farm.seeds, tag="farm", by="bench", now=datetime.now(UTC))
     return root

@@ -103,7 +103,7 @@ def _visit(target: Target, known: list[str], now: datetime, round_: int) -> Visi
         target.url, "page", "GET", now, now, 0.1, "192.0.2.1", 200, None, None, (("etag", '"abcdef0123"'),), b"",
         20_000, None, None,
     )  # fmt: skip
-    request = Request(0, host, got, "fetched", 2.0, None)
+    request = Request(0, host, got, "fetched", 2.0, POLICY.id)
     return Visit(0, target, "fetched", now, request=request, page=ReadPage(links, text_hash=target.url_hash ^ round_))
 
 

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import polars as pl
 from rich.console import Console
 from rich.markup import escape
 
-from crawl_pipeline import __version__, corpus, past, seeding, server_log
+from crawl_pipeline import __version__, corpus, ordering, past, server_log
 from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core import settings
+from crawl_pipeline.core.orders import OrderError, Tag
 from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.demo import DemoError
 from crawl_pipeline.lake import (
@@ -33,7 +34,7 @@ from crawl_pipeline.lake import (
 )
 
 OURS = (
-    PolicyError, DemoError, seeding.SeedError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
+    PolicyError, DemoError, OrderError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
     RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen, server_log.LogError,
 )  # fmt: skip
 
@@ -60,6 +61,15 @@ policy_file = click.option(
     "--policy", "policy_path", type=click.Path(dir_okay=False, path_type=Path), envvar="CRAWL_POLICY",
     help="The policy (default: policy.toml in the lake's folder).",
 )  # fmt: skip
+
+
+def scopes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The URLs, hosts and sites that an order is about."""
+    function = click.option("--site", "sites", multiple=True, help="All hosts of a site (registrable domain).")(
+        function
+    )
+    function = click.option("--host", "hosts", multiple=True, help="All URLs of a host.")(function)
+    return click.argument("urls", nargs=-1)(function)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -128,8 +138,14 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
     help="File with a URL per line; - reads stdin.",
 )
 @click.option("--tag", help="Name of the seed list; inherited by all that is found from it.")
-def seed(lake: str, urls: tuple[str, ...], files: tuple[Any, ...], tag: str | None) -> None:
-    """Order URLs to be crawled; all of them or, if one is wrong, none."""
+@click.option("--topic", help="What the list of this tag is about.")
+@click.option("--region", help="Where the hosts of the list are, such as eu.")
+@click.option("--band", type=int, help="Priority class at which its pages start; 1 is most urgent, and the default.")
+def seed(
+    lake: str, urls: tuple[str, ...], files: tuple[Any, ...], tag: str | None, topic: str | None, region: str | None,
+    band: int | None,
+) -> None:  # fmt: skip
+    """Order URLs to be crawled; all of them or, if one is wrong, none. A tag keeps its topic, region and band."""
     try:
         lines = [line.strip() for file in files for line in file]
     except UnicodeDecodeError as error:
@@ -137,7 +153,8 @@ def seed(lake: str, urls: tuple[str, ...], files: tuple[Any, ...], tag: str | No
     hrefs = [*urls, *(line for line in lines if line and not line.startswith("#"))]
     if not hrefs:
         raise click.UsageError("name at least one URL, or a --file with URLs")
-    count = seeding.seed(Lake.open(lake), hrefs, tag=tag, now=datetime.now(UTC))
+    facts = Tag(topic, region, band)
+    count = ordering.seed(Lake.open(lake), hrefs, tag=tag, facts=facts, now=datetime.now(UTC))
     seeds = "1 seed" if count == 1 else f"{count} seeds"
     out.print(escape(f"ordered {seeds}; the next round of their buckets takes them up: crawl --lake {lake} run"))
 
@@ -300,17 +317,72 @@ def maintain(lake: str, vacuum_hours: int, policy_path: Path | None, *, orphans:
 
 
 @command()
-@click.argument("host")
-def pause(lake: str, host: str) -> None:
-    """Order that a host is not asked until it is resumed."""
-    _order_pause(lake, host, paused=True)
+@click.argument("hosts", nargs=-1, required=True)
+def pause(lake: str, hosts: tuple[str, ...]) -> None:
+    """Order that hosts are not asked until they are resumed."""
+    _ordered(ordering.pause(Lake.open(lake), hosts, paused=True, now=datetime.now(UTC)))
 
 
 @command()
-@click.argument("host")
-def resume(lake: str, host: str) -> None:
-    """Order that a paused host may be asked again."""
-    _order_pause(lake, host, paused=False)
+@click.argument("hosts", nargs=-1, required=True)
+def resume(lake: str, hosts: tuple[str, ...]) -> None:
+    """Order that paused hosts may be asked again."""
+    _ordered(ordering.pause(Lake.open(lake), hosts, paused=False, now=datetime.now(UTC)))
+
+
+@command()
+@scopes
+def recrawl(lake: str, urls: tuple[str, ...], hosts: tuple[str, ...], sites: tuple[str, ...]) -> None:
+    """Order that known URLs are visited again now, whatever came of them before; politeness and quotas hold."""
+    _expect_some(urls, hosts, sites)
+    _ordered(ordering.recrawl(Lake.open(lake), hrefs=urls, hosts=hosts, sites=sites, now=datetime.now(UTC)))
+
+
+@command()
+@scopes
+def forget(lake: str, urls: tuple[str, ...], hosts: tuple[str, ...], sites: tuple[str, ...]) -> None:
+    """Order that URLs, known or not, are neither asked for nor shown until a seed lifts that. Deletes no bytes."""
+    _expect_some(urls, hosts, sites)
+    _ordered(ordering.forget(Lake.open(lake), hrefs=urls, hosts=hosts, sites=sites, now=datetime.now(UTC)))
+
+
+@command(name="set")
+@click.argument("key")
+@click.argument("value")
+@click.option("--host", help="Set a key of this host's section: delay_s, urls and so on.")
+@policy_file
+def set_key(lake: str, key: str, value: str, host: str | None, policy_path: Path | None) -> None:
+    """Order a key of the policy, such as politeness.delay_s, to be something else from the next round on."""
+    opened, rules = Lake.open(lake), _policy(lake, policy_path)
+    made = ordering.set_key(opened, rules, key, value, host=host, now=datetime.now(UTC))
+    out.print(f"ordered; running workers obey from their next round on, under policy {made.id}")
+
+
+@command(name="unset")
+@click.argument("key")
+@click.option("--host", help="Take back a key of this host's section.")
+def unset_key(lake: str, key: str, host: str | None) -> None:
+    """Order that a key is again what the policy file says."""
+    ordering.unset_key(Lake.open(lake), key, host=host, now=datetime.now(UTC))
+    out.print("ordered; running workers obey from their next round on")
+
+
+@command()
+@policy_file
+@as_json
+def policy(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
+    """Show the policy in force, as TOML: what the file says, and what was set by whom."""
+    told = ordering.in_force(Lake.open(lake)).settings.values()
+    made = settings.overlay(_policy(lake, policy_path), told)
+    if as_json:
+        _print_json({"policy_id": made.id, "policy": made.model_dump(mode="json"), "set": [
+            {"key": one.key, "host": one.host, "value": one.value, "order": one.order, "ordered_by": one.ordered_by,
+             "ordered_at": one.ordered_at} for one in told]})  # fmt: skip
+        return
+    click.echo(f"# policy {made.id}")
+    for one in told:
+        click.echo(f"# set by order {one.order} of {one.ordered_by} at {one.ordered_at:%F %T} UTC: {one}")
+    click.echo(f"\n{policies.render(made)}", nl=False)
 
 
 @command()
@@ -352,13 +424,14 @@ def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     sys.exit(0 if all(finding.well for finding in findings) else 1)
 
 
-def _order_pause(lake: str, host: str, *, paused: bool) -> None:
-    opened = Lake.open(lake)
-    known = opened.scan("hosts", where=pl.col("host") == host).select("host").collect()
-    if known.is_empty():
-        raise click.ClickException(f"no URL of a host {host!r} is known here: check the spelling")
-    seeding.pause(opened, host, paused=paused, now=datetime.now(UTC))
-    out.print(f"ordered; it holds from the next round of {host}'s bucket on")
+def _expect_some(urls: tuple[str, ...], hosts: tuple[str, ...], sites: tuple[str, ...]) -> None:
+    if not (urls or hosts or sites):
+        raise click.UsageError("name at least one URL, --host or --site")
+
+
+def _ordered(count: int) -> None:
+    orders = "1 order" if count == 1 else f"{count} orders"
+    out.print(f"gave {orders}: ordered things hold from the next round of their bucket on")
 
 
 def _policy_path(lake: str, given: Path | None) -> Path:

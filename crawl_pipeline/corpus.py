@@ -20,7 +20,7 @@ import duckdb
 import polars as pl
 
 from crawl_pipeline import sql_functions
-from crawl_pipeline.core.tables import ROUNDS, TABLES, Table
+from crawl_pipeline.core.tables import FRONTIER, ORDERS, PAGES, ROUNDS, TABLES, Table
 from crawl_pipeline.views import VIEWS
 
 REPORTS = Path(__file__).parent.parent / "dbt_like_reports"
@@ -30,6 +30,12 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",  # a name in SQL is a table of the lake, never a Python variable
 }
+
+
+NOT_FORGOTTEN = (
+    " and (bucket, url_hash) not in (select (bucket, url_hash) from main.frontier where status = 'forgotten')"
+)
+"""Pages of forgotten URLs are not shown; that they are stored stands in snapshot.stored_pages, for the accounts."""
 
 
 class QueryError(Exception):
@@ -89,10 +95,17 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
     """Open a read-only snapshot of the lake with one view per table; the caller closes it."""
     spill = str(Path(tempfile.gettempdir()) / f"crawl-sql-{uuid.uuid4().hex}")
     connection = duckdb.connect(config={**SETTINGS, "temp_directory": spill})
+    first = (ROUNDS, ORDERS, FRONTIER)  # other views ask what is committed, and what is forgotten
     try:
         connection.execute("create schema snapshot")
-        for table in (ROUNDS, *(table for table in TABLES.values() if table is not ROUNDS)):
-            connection.execute(f"create view main.{table.name} as {_visible(table, _rows(connection, lake, table))}")
+        for table in (*first, *(table for table in TABLES.values() if table not in first)):
+            visible = _visible(table, _rows(connection, lake, table))
+            if table is PAGES:
+                connection.execute(
+                    f"create view snapshot.stored_pages as select bucket, round, url_hash from ({visible})"
+                )
+                visible += NOT_FORGOTTEN if _forgets(connection) else ""
+            connection.execute(f"create view main.{table.name} as {visible}")
             _comment(connection, table)
             if table is ROUNDS:
                 connection.execute("create table snapshot.committed as select bucket, round from main.rounds")
@@ -105,6 +118,11 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise
     return connection
+
+
+def _forgets(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Tell whether anything was ever ordered to be forgotten: most lakes need not ask their frontier for each page."""
+    return bool(connection.execute("select count(*) from main.orders where kind = 'forget'").fetchall()[0][0])
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, lake: Files, table: Table) -> str:

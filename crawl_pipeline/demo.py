@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
-from crawl_pipeline import corpus, display, seeding, standing
+from crawl_pipeline import corpus, display, ordering, standing
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
@@ -51,7 +51,7 @@ def prepare(folder: Path, web: Web) -> tuple[Lake, Policy]:
     lake = Lake.create(str(folder / "lake"), BUCKETS)
     (folder / "lake" / "policy.toml").write_text(policies.render(policy))
     (folder / MARK).write_text(json.dumps({"port": web.port}))
-    seeding.seed(lake, web.seeds, tag="demo", by="demo", now=datetime.now(UTC))
+    ordering.seed(lake, web.seeds, tag="demo", by="demo", now=datetime.now(UTC))
     return lake, policy
 
 

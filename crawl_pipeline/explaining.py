@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import past, whatif
-from crawl_pipeline.core import admission, blocks, robots, second_reading, selection, urls
+from crawl_pipeline import ordering, past, whatif
+from crawl_pipeline.core import admission, blocks, robots, second_reading, selection, settings, urls
+from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
@@ -32,7 +33,7 @@ class Explanation:
 
 
 def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation:
-    """Explain a URL as a person typed it."""
+    """Explain a URL as a person typed it. `policy`: what the policy file says."""
     try:
         url = urls.canonical(href)
     except urls.NotCrawlable as refusal:
@@ -43,16 +44,36 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     hosts = lake.scan("hosts", buckets=[bucket]).collect()
     facts: dict[str, Any] = {"canonical": url, "bucket": bucket, "host": _one(hosts.filter(pl.col("host") == host))}
     facts["found on"] = _sources(lake, url)
+    facts["orders"], in_force = ordering.about(lake, url), ordering.in_force(lake)
+    facts["set"] = [str(one) for one in in_force.settings.values() if one.host in (None, host)]
+    policy = settings.overlay(policy, in_force.settings.values())
+    unobeyed = _unobeyed(lake, bucket, facts["orders"])
     facts["robots.txt"] = _robots(lake, bucket, url, policy)
     if known.is_empty():
-        return Explanation(url, _why_unknown(lake, policy, url, host, bucket, hosts), facts)
-    barred = blocks.of_url(url, policy.block)
+        return Explanation(url, unobeyed or _why_unknown(lake, policy, url, hosts, in_force, facts), facts)
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, bucket, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
-    if barred is not None:
-        return Explanation(url, f"it is known, and {barred}: not asked for until the policy no longer says so", facts)
-    return Explanation(url, _why_known(facts["frontier"], facts["host"] or {}, policy, now), facts)
+    barred = blocks.of_url(url, policy.block)
+    why = _why_forgotten(facts) or (
+        f"it is known, and {barred}: not asked for until the policy no longer says so" if barred is not None else None
+    )
+    why = why or _why_known(facts["frontier"], facts["host"] or {}, policy, now)
+    return Explanation(url, unobeyed or why, facts)
+
+
+def _unobeyed(lake: Lake, bucket: int, given: list[dict[str, Any]]) -> str | None:
+    """What a person ordered of the URL since its bucket last looked."""
+    seen = lake.scan("rounds", buckets=[bucket]).select(pl.col("orders_seen").max()).collect().item()
+    new = [order for order in given if order["order"] > (-1 if seen is None else seen)]
+    return f"the next round of bucket {bucket} obeys {ordering.in_words(new[-1])}" if new else None
+
+
+def _why_forgotten(facts: dict[str, Any]) -> str | None:
+    if facts["frontier"]["status"] != "forgotten":
+        return None
+    said = [ordering.in_words(order) for order in facts["orders"] if order["kind"] == "forget"]
+    return f"it is forgotten, by {said[-1]}: neither asked for nor shown until a seed lifts that"
 
 
 def then(lake: Lake, href: str, at: datetime | None, number: int | None, now: datetime) -> Then:
@@ -114,7 +135,7 @@ def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, p
     seen = lake.scan("links", url_hashes=pl.Series([number])).filter(pl.col("round") < made.lease.round)
     if seen.select(pl.len()).collect().item() == 0:
         return "it was not known: no link to it had been written"
-    refusal = whatif.refusals(lake, pl.Series([number]), made.hosts, policy, made.lease.buckets)[number]
+    refusal = whatif.refusals(lake, pl.Series([number]), made, policy, made.lease.buckets)[number]
     return f"it was not known: {refusal}"
 
 
@@ -135,19 +156,26 @@ def _why_known(row: dict[str, Any], host: dict[str, Any], policy: Policy, now: d
     return f"it waits{before} in band {row['band']} for the next round of bucket {row['bucket']}"
 
 
-def _why_unknown(lake: Lake, policy: Policy, url: str, host: str, bucket: int, hosts: pl.DataFrame) -> str:
+def _why_unknown(
+    lake: Lake, policy: Policy, url: str, hosts: pl.DataFrame, in_force: InForce, facts: dict[str, Any]
+) -> str:
     """Judge the links that led to the URL by the rules of admission; if there are none, a link that might."""
+    site, bucket = pl.lit(urls.site(urls.host(url))).alias("site"), facts["bucket"]
     links = lake.scan("links", url_hashes=_hashes(url)).collect()
-    site = pl.lit(urls.site(host)).alias("site")
-    if links.is_empty():
-        made_up = LINKS.frame([{"url": url, "host": host, "kind": "link", "depth": 1, "hops": 0, "nofollow": False}])
-        refusal = admission.judge(made_up.with_columns(site), hosts, policy)["refusal"][0]
-        would = f"; a link to it would be refused: {refusal}" if refusal else ""
-        return f"no seed names it and no page that was read links to it{would}"
-    refusals = admission.judge(links.with_columns(site), hosts, policy)["refusal"].drop_nulls().unique().sort()
-    if len(refusals):
-        return f"{links.height} links to it were refused: {', '.join(refusals)}"
-    return f"{links.height} links to it wait to be admitted by the next round of bucket {bucket}, or met a full budget"
+    refused = admission.judge(links.with_columns(site), hosts, policy, in_force)["refusal"].drop_nulls().unique().sort()
+    if len(refused):
+        return f"{links.height} links to it were refused: {', '.join(refused)}"
+    if links.height:
+        return (
+            f"{links.height} links to it wait to be admitted by the next round of bucket {bucket}, or met a full budget"
+        )
+    seeded = any(order["kind"] == "seed" for order in facts["orders"])
+    kind, depth, named = ("seed", 0, "a seed names it") if seeded else ("link", 1, "no seed names it")
+    made_up = {"url": url, "url_hash": urls.url_hash(url), "host": urls.host(url), "kind": kind, "depth": depth,
+               "hops": 0, "nofollow": False}  # fmt: skip
+    refusal = admission.judge(LINKS.frame([made_up]).with_columns(site), hosts, policy, in_force)["refusal"][0]
+    would = f"; a {kind} to it would be refused: {refusal}" if refusal else ""
+    return f"{named} and no page that was read links to it{would}"
 
 
 def _sources(lake: Lake, url: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ that core.tables declares.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -58,13 +58,16 @@ def frames(
     visited = frontier.advance(before, visits.select(_TOLD), intervals, policy)
     if visited.height != visits.height:
         raise ValueError(f"expected a frontier row for each of {visits.height} visits, found {visited.height}")
-    fresh = plan.admitted.join(visited, on="url_hash", how="anti")
+    fresh = pl.concat([plan.admitted, plan.obeyed, plan.brought_forward]).join(visited, on="url_hash", how="anti")
+    # What was under way when it was ordered to be forgotten leaves its request behind, and nothing else.
+    forgotten = set(before.filter(pl.col("status") == "forgotten")["url_hash"])
+    kept = replace(cut, visits=[visit for visit in cut.visits if visit.target.url_hash not in forgotten])
     made = {
-        "links": _links(cut, buckets, dict(before.select("host", "tag").iter_rows()), policy),
-        "fetches": _fetches(cut.requests, plan, buckets, policy),
-        "pages": _pages(cut.visits, policy),
+        "links": _links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy),
+        "fetches": _fetches(cut.requests, plan, buckets),
+        "pages": _pages(kept.visits, policy),
         "robots": _robots(cut.robots),
-        "frontier": pl.concat([visited, fresh, plan.brought_forward.join(visited, on="url_hash", how="anti")]),
+        "frontier": pl.concat([visited, fresh]),
         "hosts": _hosts(plan, cut.hosts),
         "change_frequency": learnt,
     }
@@ -168,9 +171,9 @@ def _link(url: str, kind: str, source_bucket: int, source: str, buckets: int) ->
     }  # fmt: skip
 
 
-def _fetches(requests: Sequence[Request], plan: Plan, buckets: int, policy: Policy) -> pl.DataFrame:
+def _fetches(requests: Sequence[Request], plan: Plan, buckets: int) -> pl.DataFrame:
     worker = plan.lease.holder
-    return FETCHES.frame([_fetch(request) | {"policy_id": policy.id, "worker": worker,
+    return FETCHES.frame([_fetch(request) | {"policy_id": request.policy_id, "worker": worker,
                           "bucket": _bucket_of(request, plan, buckets),
                           "request_id": urls.hash64(f"{worker} {request.exchange.started_at} {request.exchange.url}")}
                           for request in requests])  # fmt: skip

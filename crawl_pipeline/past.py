@@ -65,7 +65,9 @@ def of_round(lake: Lake, number: int) -> Then:
 
 def policy_of(lake: Lake, then: Then) -> Policy:
     """The policy a round was planned under, from its snapshot."""
-    kept = lake.scan("orders", where=(pl.col("kind") == "policy") & (pl.col("policy_id") == then.policy_id)).collect()
+    kept = lake.scan(
+        "orders", where=(pl.col("kind") == "policy") & (pl.col("policy_id") == pl.lit(then.policy_id, pl.String))
+    ).collect()
     if kept.is_empty():
         raise NotThen(
             f"expected a snapshot of the policy {then.policy_id} in `orders`, found none: name a file with --against"

@@ -16,8 +16,9 @@ import httpx
 import polars as pl
 import trio
 
-from crawl_pipeline import harvest, planning
+from crawl_pipeline import harvest, ordering, planning
 from crawl_pipeline.core import robots
+from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
 from crawl_pipeline.fetch.exchange import Clock
@@ -107,6 +108,8 @@ class _Shift:
     ends: float
     worked: Worked
     tell: Tell
+    in_force: InForce = NOTHING
+    kept_policy: str = ""
     before: pl.DataFrame = field(default_factory=FRONTIER.empty)
     visited_before: pl.DataFrame = field(default_factory=CHANGE_FREQUENCY.empty)
     rules: dict[int, robots.Rules] = field(default_factory=dict)
@@ -145,7 +148,23 @@ class _Shift:
                 return lease
 
     def _plan(self, lease: Lease, cursors: Cursors, now: datetime, in_hand: Sequence[int], seconds: float) -> Plan:
-        return planning.plan(self.lake, lease, cursors, self.policy, now, in_hand, self.rules, seconds, seen=self.seen)
+        plan = planning.plan(
+            self.lake,
+            lease,
+            cursors,
+            self.policy,
+            now,
+            in_hand,
+            self.rules,
+            seconds,
+            before=self.in_force,
+            seen=self.seen,
+        )
+        self.in_force = plan.in_force
+        if plan.policy.id != self.kept_policy:
+            ordering.keep_policy(self.lake, plan.policy, now)
+            self.kept_policy = plan.policy.id
+        return plan
 
     def _time_left(self, lease: Lease) -> float:
         """Seconds in which a request may start: the worker's own, and so many that none could outlast the lease."""
@@ -159,11 +178,12 @@ class _Shift:
         self.lanes.stop_at = trio.current_time() + self._time_left(plan.lease)
         asked = pl.col("url_hash").is_in(self.lanes.in_hand)
         # What was asked for while this plan was made may stand in both.
-        self.before = _first_of_each(self.before.filter(asked), plan.fetch_list)
+        self.before = _first_of_each(plan.obeyed.filter(asked), self.before.filter(asked), plan.fetch_list)
         self.visited_before = _first_of_each(self.visited_before.filter(asked), plan.visited_before)
         news = plan.admitted.height + plan.fetch_list.filter(pl.col("attempts") > 0).height
         rules = self.policy.round
         self.patience_s = rules.shortest_s if news else min(2 * max(self.patience_s, rules.shortest_s), rules.seconds)
+        self.lanes.obey(plan.policy)
         return dict(self.lanes.load(plan.queues, plan.promised))
 
     async def _asked(self, plan: Plan) -> bool:
@@ -190,8 +210,8 @@ class _Shift:
 
     def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
         """Write the round, commit it, renew the lease: the next round's number."""
-        made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, self.policy)
-        rows = harvest.ledger(plan, cut, selected, made, timings, self.policy, self.lake.buckets)
+        made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy)
+        rows = harvest.ledger(plan, cut, selected, made, timings, plan.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)
         self.seen.committed(plan.lease, plan.admitted)
@@ -212,5 +232,5 @@ class _Shift:
                 self.lake.tidy(table, buckets=lease.buckets)
 
 
-def _first_of_each(held: pl.DataFrame, listed: pl.DataFrame) -> pl.DataFrame:
-    return pl.concat([held, listed]).unique("url_hash", keep="first", maintain_order=True)
+def _first_of_each(*rows: pl.DataFrame) -> pl.DataFrame:
+    return pl.concat(rows).unique("url_hash", keep="first", maintain_order=True)

@@ -1,4 +1,4 @@
-"""Views that answer a question over several tables: what has not been fetched and why, how long hosts rested.
+"""Views that answer a question over several tables: what is not fetched and why, how long hosts rested, seed lists.
 
 SQL text only; `corpus` puts it on top of its views of the tables. Words for outcomes are those of core.outcome. What
 SQL cannot judge, the rule by which admission refused a link, is left to `crawl explain`.
@@ -86,6 +86,18 @@ select l.bucket, l.host, l.url, false, null,
 from strange l left join rounds r on r.bucket = l.source and r.round = l.round
 """
 
+_SEED_LISTS = """
+with given as (
+    select tag, max(topic) as topic, max(region) as region, max(band) as band, count(distinct url) as seeds
+    from orders where kind = 'seed' and tag is not null group by tag
+),
+stored as (
+    select tag, count(distinct url_hash) as pages from pages where tag is not null group by tag
+)
+select tag, topic, region, coalesce(band, 1) as band, seeds, coalesce(pages, 0) as pages
+from given left join stored using (tag)
+"""
+
 VIEWS = (
     View(
         "unfetched", "a URL without a stored page, known or only linked to, and why", {
@@ -101,4 +113,14 @@ VIEWS = (
     ),
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),
+    View(
+        "seed_lists", "one tag: what its seed list is, and what came of it", {
+            "tag": "name of the seed list; join it with pages.tag, frontier.tag",
+            "topic": "what the list is about",
+            "region": "where its hosts are",
+            "band": "priority class at which its pages start",
+            "seeds": "URLs that people gave under the tag",
+            "pages": "URLs with a stored page that were found through it",
+        }, _SEED_LISTS,
+    ),
 )  # fmt: skip

@@ -111,16 +111,14 @@ def _why_not(lake: Lake, made: Plan, missing: pl.Series, policy: Policy, buckets
     """Why each of some URLs is not on a plan's list."""
     known = dict(why_left_out(made).filter(pl.col("url_hash").is_in(missing.implode())).iter_rows())
     unknown = missing.filter(~missing.is_in(list(known)))
-    return known | (refusals(lake, unknown, made.hosts, policy, buckets) if len(unknown) else {})
+    return known | (refusals(lake, unknown, made, policy, buckets) if len(unknown) else {})
 
 
-def refusals(
-    lake: Lake, hashes: pl.Series, hosts: pl.DataFrame, policy: Policy, buckets: Sequence[int]
-) -> dict[int, str]:
+def refusals(lake: Lake, hashes: pl.Series, made: Plan, policy: Policy, buckets: Sequence[int]) -> dict[int, str]:
     """Why admission refused URLs, by their links: the rule that each link meets, else a budget that was full."""
     links = lake.scan("links", buckets=buckets, url_hashes=hashes).collect()
     site = pl.Series("site", [urls.site(host) for host in links["host"]], dtype=pl.String)
-    judged = admission.judge(links.with_columns(site), hosts, policy)
+    judged = admission.judge(links.with_columns(site), made.hosts, policy, made.in_force)
     reasons = judged.group_by("url_hash").agg(pl.col("refusal").drop_nulls().unique().sort().str.join(", "))
     return dict.fromkeys(hashes, "refused by admission") | {
         number: f"refused by admission: {reason or 'a budget was full'}" for number, reason in reasons.iter_rows()

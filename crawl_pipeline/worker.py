@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import httpx
 import trio
 
-from crawl_pipeline import rounds, seeding
+from crawl_pipeline import ordering, rounds
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.reading import Readers
 from crawl_pipeline.fetch.resolver import Resolver, Times
@@ -33,7 +33,10 @@ def run(
     tell: Tell = lambda done: None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> Worked:
-    """Work on the buckets (None: all) for so many seconds. Raises LeaseHeld and LeaseLost as rounds.work does."""
+    """Work on the buckets (None: all) for so many seconds.
+
+    Raises PolicyError if what was set by orders does not fit the policy, LeaseHeld and LeaseLost as rounds.work does.
+    """
 
     async def main() -> Worked:
         outside = rounds.Outside(transport or _transport(policy), Readers(policy, lake.buckets))
@@ -48,7 +51,7 @@ def run(
             nursery.cancel_scope.cancel()
         return worked
 
-    seeding.keep_policy(lake, policy, datetime.now(UTC))
+    ordering.policy_in_force(lake, policy)  # what was set must fit before a bucket is taken
     try:
         return trio.run(main)
     except BaseExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from code: tables, policy, commands, and the outcome table in architecture.md.
+"""Write the pages of docs/ that are made from code: tables, policy, commands, and the outcomes in architecture.md.
 
     python -m docs.generate            write them
     python -m docs.generate --check    say which are stale; exit 1 if one is
@@ -19,7 +19,8 @@ from pydantic_core import PydanticUndefined
 
 from crawl_pipeline.cli import main as crawl
 from crawl_pipeline.core import policy as policies
-from crawl_pipeline.core.outcome import OUTCOMES, Consequence
+from crawl_pipeline.core.outcome import ORDERED, OUTCOMES, Consequence
+from crawl_pipeline.core.settings import SETTABLE
 from crawl_pipeline.core.tables import TABLES, Table
 from crawl_pipeline.views import VIEWS, View
 
@@ -83,8 +84,11 @@ def policy() -> str:
 
 A policy is one TOML file; `crawl init` writes it with every key below, its default and its meaning. Unknown keys and
 values without sense are refused. `agent.name` and `agent.contact` have no default: a crawl that will not say who it is
-does not start. A change counts from the next run on. Every round keeps the policy's digest (`policy_id`), and
-a worker keeps the whole text in `orders`, so that a past round can be explained and tried under another policy.
+does not start. A change of the file counts from the next run on. Single keys can be set while workers run, with
+`crawl set` and `crawl unset` (see [operations.md](operations.md#orders)): those of {{sections}}, and what
+is different for one host. The policy in force is the file's with those laid over it; `crawl policy` shows it. Every
+round and request keeps its digest (`policy_id`), and a worker keeps the whole text in `orders` before it asks by it, so
+that a past round can be explained and tried under another policy.
 
 What is different for one host stands in a section of its own:
 
@@ -97,7 +101,10 @@ fetches_per_day = 500
 Where a meaning begins with a unit, it is the key's unit. The same facts are declared in
 [core/policy.py](../crawl_pipeline/core/policy.py).
 """
-    return "\n".join([head, *(_section(name, section) for name, section in policies.sections().items())])
+    named = ", ".join(f"`[{name}]`" for name in SETTABLE)
+    return "\n".join(
+        [head.replace("{sections}", named), *(_section(name, section) for name, section in policies.sections().items())]
+    )
 
 
 def _section(name: str, section: type[policies.Section]) -> str:
@@ -150,6 +157,13 @@ def outcomes() -> str:
     return _markdown(("outcome", "means", "status of the URL", "asked again", "slows the host"), rows)
 
 
+def ordered() -> str:
+    """What orders make of known URLs."""
+    rows = ((f"`{name}`", meaning.says, meaning.status or "as it was", "at once" if meaning.due else "never")
+            for name, meaning in ORDERED.items())  # fmt: skip
+    return _markdown(("order", "means", "status of the URL", "asked again"), rows)
+
+
 AGAIN = {
     "recrawl": "when its interval is over",
     "retry": "after a wait that doubles, until `retry.attempts`",
@@ -165,14 +179,15 @@ def _again(meaning: Consequence) -> str:
 
 
 def with_outcomes(page: str) -> str:
-    """The page with the outcome table between its marks."""
+    """The page with the outcome table, and the one of orders, between its marks."""
     before, found, rest = page.partition(BEGIN)
     _, closed, after = rest.partition(END)
     if not found or not closed:
         raise ValueError(
             f"expected the lines {BEGIN!r} and {END!r} in architecture.md, found {bool(found)}, {bool(closed)}"
         )
-    return f"{before}{BEGIN}\n\n{outcomes()}\n{END}{after}"
+    said = "What a person orders changes known URLs too. Failed fetches in a row are then counted anew."
+    return f"{before}{BEGIN}\n\n{outcomes()}\n{said}\n\n{ordered()}\n{END}{after}"
 
 
 def _names(names: Sequence[str]) -> str:

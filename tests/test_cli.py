@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from crawl_pipeline.cli import main
+from crawl_pipeline.core import policy as policies
 from crawl_pipeline.display import in_words, printable
 from tests.live import small_web
 
@@ -171,7 +172,76 @@ def test_reports_hold_after_a_crawl(crawled) -> None:
 def test_a_host_is_paused_and_resumed_by_orders(crawled) -> None:
     assert "ordered" in crawl(crawled[0], "pause", small_web.HOSTS[0]).output
     assert "ordered" in crawl(crawled[0], "resume", small_web.HOSTS[0]).output
-    assert "check the spelling" in said(crawl(crawled[0], "pause", "unknown.test"))
+    assert "check the spelling" in said(crawl(crawled[0], "pause", small_web.HOSTS[1], "unknown.test"))
+
+
+def test_a_key_is_set_shown_and_unset(crawled) -> None:
+    root = crawled[0]
+
+    crawl(root, "set", "politeness.delay_s", "5")
+    crawl(root, "set", "delay_s", "10", "--host", "Slow.Example")
+    shown, as_json = crawl(root, "policy").output, json.loads(crawl(root, "policy", "--json").output)
+    crawl(root, "unset", "politeness.delay_s")
+
+    assert ": politeness.delay_s = 5\n" in shown
+    assert ": delay_s = 10 for slow.example\n" in shown
+    assert policies.load(shown).delay_s("slow.example") == 10
+    assert [one["host"] for one in as_json["set"]] == [None, "slow.example"]
+    assert policies.load(crawl(root, "policy").output).politeness.delay_s == small_web.DELAY_S
+
+
+def test_explain_tells_of_orders_that_wait_and_of_keys_that_are_set(crawled) -> None:
+    root, url = crawled[0], f"http://{small_web.HOSTS[7]}/unknown"
+
+    crawl(root, "set", "delay_s", "3", "--host", small_web.HOSTS[7])
+    forgot = crawl(root, "forget", url).output
+    told = crawl(root, "explain", url).output
+
+    assert "gave 1 order" in forgot
+    assert f"forget {url}" in told
+    assert "the next round of bucket" in told
+    assert f"delay_s = 3 for {small_web.HOSTS[7]}" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["set", "politeness.delay", "5"], "no such key in [politeness]; known here: delay_s"),
+        (["set", "politeness.delay_s", "0"], "greater than 0"),
+        (["set", "politeness.delay_s", "fast"], "valid number"),
+        (["set", "agent.name", "Other"], "edit the policy file"),
+        (["set", "delay_s", "1", "--host", "http://a.test/"], "did you mean a.test?"),
+        (["set", "colour", "1", "--host", "a.test"], "known here: delay_s"),
+        (["unset", "politeness.read_s"], "is not set by an order"),
+        (["recrawl"], "name at least one URL, --host or --site"),
+        (["recrawl", "http://h0.test/nowhere", "--host", "h9.test"], "http://h0.test/nowhere: no such url"),
+        (["recrawl", "--site", "www.h0.test"], "a host of the site h0.test"),
+        (["forget", "ftp://a.test/", "http://a.test/"], "these are not URLs that can be crawled"),
+        (["forget", "--host", "a b"], "expected a host name"),
+        (["seed", "http://a.test/", "--topic", "maths"], "give --tag NAME"),
+        (["seed", "http://a.test/", "--tag", "t", "--band", "0"], "expected a band within 1 and 100"),
+        (["seed", "http://a.test/", "--tag", " "], "expected a tag of printable text"),
+    ],
+)
+def test_an_order_that_cannot_be_carried_out_is_told_in_words_and_nothing_is_ordered(crawled, words, told) -> None:
+    count = "select count(*) as n from orders"
+    before = crawl(crawled[0], "sql", count).output
+
+    assert told in said(crawl(crawled[0], *words))
+    assert crawl(crawled[0], "sql", count).output == before
+
+
+def test_a_tag_that_is_given_other_facts_is_refused_with_both(crawled) -> None:
+    seed = ["seed", "http://a.test/", "--tag", "maths"]
+
+    assert (
+        "ordered 1 seed" in crawl(crawled[0], *seed, "--topic", "mathematics", "--region", "eu", "--band", "2").output
+    )
+    assert "ordered 1 seed" in crawl(crawled[0], *seed, "--region", "eu").output
+    told = said(crawl(crawled[0], *seed, "--region", "us"))
+
+    assert "'maths' means topic mathematics, region eu, band 2" in told
+    assert "given with region us" in told
 
 
 def test_doctor_finds_a_lake_well(crawled) -> None:

@@ -10,7 +10,8 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core import blocks
+from crawl_pipeline.core import blocks, orders
+from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
@@ -28,15 +29,19 @@ class Admission:
     refused: pl.DataFrame
 
 
-def admit(links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Policy, now: datetime) -> Admission:
+def admit(
+    links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Policy, now: datetime,
+    in_force: InForce = NOTHING,
+) -> Admission:  # fmt: skip
     """Judge links.
 
     links: rows of `links` with the site of each URL (`site`); known: url_hash of those that have a frontier row;
-    hosts: host, site, seeded, known_count of the bucket's hosts, seeded by this batch's seeds included.
+    hosts: host, site, seeded, known_count of the bucket's hosts, seeded by this batch's seeds included;
+    in_force: what people ordered, this batch's orders included.
     """
     fresh = _best_of_each(links, policy)
     unseen = fresh.filter(~pl.col("url_hash").is_in(known.implode()))
-    judged = _within_budgets(judge(unseen, hosts, policy), hosts, policy)
+    judged = _within_budgets(judge(unseen, hosts, policy, in_force), hosts, policy)
     refused = pl.concat(
         [
             _fewer(links, fresh, "again in this batch"),
@@ -46,11 +51,11 @@ def admit(links: pl.DataFrame, known: pl.Series, hosts: pl.DataFrame, policy: Po
             .agg(count=pl.len().cast(pl.Int64)),
         ]
     )
-    rows = _frontier_rows(judged.filter(pl.col("refusal").is_null()), policy, now)
+    rows = _frontier_rows(judged.filter(pl.col("refusal").is_null()), policy, now, in_force)
     return Admission(rows, refused)
 
 
-def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, in_force: InForce = NOTHING) -> pl.DataFrame:
     """Add `refusal`: the first rule that refuses each link, null where none does."""
     # A canonical URL is scheme, nothing, authority and the rest between its first three slashes.
     rest = pl.col("url").str.splitn("/", 4).struct.field("field_3").str.splitn("?", 2)
@@ -60,6 +65,7 @@ def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFr
         _segments=pl.col("_path").str.strip_chars("/").str.split("/").list.filter(pl.element() != ""),
         _in_seeded_host=pl.col("host").is_in(seeded["host"].implode()),
         _in_seeded_site=pl.col("site").is_in(seeded["site"].implode()),
+        _forgotten=orders.is_forgotten(in_force),
     )
     shaped = shaped.with_columns(_repeats=_most_repeats(shaped["_segments"], policy.budget.repeated_segment))
     refusal = pl.coalesce(pl.when(rule).then(pl.lit(reason)) for reason, rule in rules(policy))
@@ -85,6 +91,7 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
     return [
         *blocks.rules(policy.block),
         *way_rules(policy),
+        (orders.FORGOTTEN, pl.col("_forgotten")),
         ("excluded by scope.exclude", patterns["exclude"]),
         ("not in scope.include", ~patterns["include"] & bool(scope.include) & ~_SEED),
         ("outside scope.follow", ~within[scope.follow] & ~_SEED),
@@ -97,8 +104,8 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
 
 
 def band(score: pl.Expr, policy: Policy) -> pl.Expr:
-    """Band of a score: band k holds the scores from 2^-k up to 2^-(k-1), the last band all below."""
-    return (-score.log(2) - 1e-6).ceil().clip(1, len(policy.bands.weights)).cast(pl.Int8)
+    """Band of a score: band k holds the scores over 2^-k up to 2^-(k-1), so that each list starts in its own."""
+    return (1 - score.log(2) + 1e-6).floor().clip(1, len(policy.bands.weights)).cast(pl.Int8)
 
 
 def _fewer(before: pl.DataFrame, after: pl.DataFrame, reason: str) -> pl.DataFrame:
@@ -146,8 +153,8 @@ def _within_budgets(judged: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -
     return judged
 
 
-def _frontier_rows(links: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
-    score = pl.lit(policy.bands.depth_share).pow(pl.col("depth"))
+def _frontier_rows(links: pl.DataFrame, policy: Policy, now: datetime, in_force: InForce) -> pl.DataFrame:
+    score = orders.start_score(in_force) * pl.lit(policy.bands.depth_share).pow(pl.col("depth"))
     rows = links.with_columns(score=score).select(
         pl.col("target_bucket").alias("bucket"), "round", "url_hash", "url", "host", "depth", "hops", "kind", "tag",
         "source_hash", "score", status=pl.lit("waiting"), band=band(pl.col("score"), policy),

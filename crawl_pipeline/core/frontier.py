@@ -1,16 +1,19 @@
-"""The fold: what the frontier and the hosts become through the outcomes of a round.
+"""The fold: what the frontier becomes through the outcomes of a round, and through what people order.
 
 State before plus visits gives state after, as rows of this round; only rows that change come out. The meaning of an
-outcome stands in `outcome.OUTCOMES` and the wait until a next visit in `recrawl`; this file only puts them together.
+outcome stands in `outcome.OUTCOMES`, that of an order in `outcome.ORDERED`, the wait until a next visit in `recrawl`;
+this file only puts them together.
 
 Invariant: a visit counts once. A URL is visited when it is due and has a later date afterwards, so a visit that ended
 before the URL was due has been applied already, and changes nothing.
 """
 
+from datetime import datetime
+
 import polars as pl
 
 from crawl_pipeline.core import orphans, recrawl
-from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES, retry_after_failure
+from crawl_pipeline.core.outcome import ORDERED, ORPHAN, OUTCOMES, retry_after_failure
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
@@ -21,6 +24,22 @@ _MEANING = pl.DataFrame(
         "again": [meaning.again for meaning in OUTCOMES.values()],
     }
 )
+
+_OBEYED = pl.DataFrame(
+    {
+        "word": list(ORDERED),
+        "told": [meaning.status for meaning in ORDERED.values()],
+        "due": [meaning.due for meaning in ORDERED.values()],
+    }
+)
+
+
+def obey(known: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """Give the new frontier rows of known URLs that an order changes; `word` names what it makes of each."""
+    rows = known.join(_OBEYED, on="word").with_columns(
+        status=pl.coalesce("told", "status"), due_at=pl.when("due").then(pl.lit(now)), attempts=pl.lit(0)
+    )
+    return FRONTIER.frame(rows.select(list(FRONTIER.schema)))
 
 
 def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame, policy: Policy) -> pl.DataFrame:

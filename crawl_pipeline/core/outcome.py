@@ -1,6 +1,7 @@
 """What a fetch came to, and what follows from it.
 
-Rule 1: whatever changes a URL's status is in OUTCOMES; the frontier's fold reads this table and nothing else.
+Rule 1: whatever changes a URL's status is in OUTCOMES, or in ORDERED; the frontier's fold reads these tables and
+        nothing else.
 Rule 2: remote trouble is an outcome, never an exception.
 Rule 3: host_trouble is what slows a host down: it doubles the host's back-off, anything else calms it.
 Rule 4: every selected URL ends a round with exactly one outcome, so selected = sum of outcomes.
@@ -14,6 +15,7 @@ A URL's status is one of
     gone        404 or 410; looked at again after a long while
     dead        it failed too often in a row
     orphan      fetched, and no page links to it any more (see core.orphans); visited at the longest interval
+    forgotten   a person had it forgotten; known still, so that it is not found anew
 """
 
 from dataclasses import dataclass
@@ -61,8 +63,25 @@ OUTCOMES: dict[str, Consequence] = {
     "carried": Consequence("waiting", "next round", says="the round ended before its turn; not asked"),
 }
 
+
+@dataclass(frozen=True, slots=True)
+class Obeyed:
+    """What an order makes of a known URL: its status (None: as it was), and whether it falls due at once or never."""
+
+    status: str | None
+    due: bool
+    says: str
+
+
+ORDERED: dict[str, Obeyed] = {
+    "forget": Obeyed("forgotten", due=False, says="the URL, its host or its site was ordered to be forgotten"),
+    "seed": Obeyed("waiting", due=True, says="it was forgotten, and a later seed lifts that"),
+    "recrawl": Obeyed(None, due=True, says="the URL, its host or its site was ordered to be visited again"),
+}
+"""Failed fetches in a row are counted anew in each case."""
+
 ORPHAN = "orphan"
-STATUSES = tuple(dict.fromkeys(["waiting", *(c.status for c in OUTCOMES.values()), "dead", ORPHAN]))
+STATUSES = tuple(dict.fromkeys(["waiting", *(c.status for c in OUTCOMES.values()), "dead", ORPHAN, "forgotten"]))
 
 _BY_STATUS = {304: "not_modified", 404: "gone", 410: "gone", 429: "throttled"} | dict.fromkeys(
     (401, 403, 407, 451), "forbidden"

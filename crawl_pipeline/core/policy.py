@@ -345,7 +345,7 @@ def load(text: str) -> Policy:
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(f"the policy is not TOML: {error}") from error
     except ValidationError as error:
-        raise PolicyError("the policy cannot be used:\n" + "\n".join(map(_in_words, error.errors()))) from error
+        raise PolicyError("the policy cannot be used:\n" + "\n".join(map(in_words, error.errors()))) from error
 
 
 def render(policy: Policy | None = None) -> str:
@@ -368,7 +368,8 @@ def sections() -> dict[str, type[Section]]:
     }
 
 
-def _in_words(error: Any) -> str:
+def in_words(error: Any) -> str:
+    """One of pydantic's errors as a person reads it."""
     where = ".".join(str(part) for part in error["loc"]) or "policy"
     if error["type"] == "extra_forbidden":
         section = sections().get(str(error["loc"][0])) if len(error["loc"]) > 1 else None
@@ -393,23 +394,24 @@ def _render_keys(section: type[Section], values: Section | None) -> list[str]:
     lines = []
     for name, field in section.model_fields.items():
         value = getattr(values, name) if values else field.get_default()
-        text = '""  # fill in' if values is None and field.is_required() else _toml(value)
+        text = '""  # fill in' if values is None and field.is_required() else as_toml(value)
         lines += [f"# {field.description}", f"{name} = {text}"]
     return lines
 
 
 def _render_host(name: str, rule: HostRule) -> str:
     given = rule.model_dump(exclude_none=True)
-    return "\n".join([f"[host.{_toml(name)}]", *(f"{key} = {_toml(value)}" for key, value in given.items())])
+    return "\n".join([f"[host.{as_toml(name)}]", *(f"{key} = {as_toml(value)}" for key, value in given.items())])
 
 
-def _toml(value: object) -> str:
+def as_toml(value: object) -> str:
+    """A value as TOML, on one line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's escapes are JSON's
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(as_toml(item) for item in value) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml(name)} = {_toml(item)}" for name, item in sorted(value.items())) + "}"
+        return "{" + ", ".join(f"{as_toml(name)} = {as_toml(item)}" for name, item in sorted(value.items())) + "}"
     return repr(value)

@@ -101,7 +101,7 @@ COLUMNS = _columns(
     ("source_url", pl.String, "", "canonical URL of the page that held the link; null for a seed"),
     ("source_hash", pl.Int64, "", "hash64 of source_url"),
     ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); in "
-                            "`orders` what is asked: seed, policy, pause, resume"),
+                            "`orders` what is asked: seed, policy, pause, resume, set, unset, recrawl, forget"),
     ("nofollow", pl.Boolean, "", "the link or its page said nofollow"),
     ("depth", pl.Int16, "links", "links between the seed and this URL; redirects do not count"),
     ("hops", pl.Int16, "redirects", "redirects in a row that led here"),
@@ -147,11 +147,15 @@ COLUMNS = _columns(
     ("ordered_at", TIME, "UTC", "when a person gave the order"),
     ("ordered_by", pl.String, "", "who gave it"),
     ("policy_toml", pl.String, "", "the whole policy, so that a past round can be explained"),
+    ("policy_key", pl.String, "", "the key that is set or unset; with a host, a key of its own section"),
+    ("policy_value", pl.String, "", "the value it is set to, as TOML"),
+    ("topic", pl.String, "", "subject of the seed list of this tag"),
+    ("region", pl.String, "", "where hosts of the seed list are; of a host, that of the list through which it was met"),
     # robots.txt.
     ("expires_at", TIME, "UTC", "until when the answer may be used"),
     ("state", pl.String, "", "what the answer means: rules, allow_all, disallow_all"),
     # Frontier.
-    ("band", pl.Int8, "", "priority class, 1 is most urgent"),
+    ("band", pl.Int8, "", "priority class, 1 is most urgent; in `orders` that at which pages of the seed list start"),
     ("score", pl.Float32, "", "priority within 0 and 1, from which the band is cut"),
     ("found_at", TIME, "UTC", "when the URL was admitted"),
     ("due_at", TIME, "UTC", "when the URL may next be selected; null: never by itself"),
@@ -226,9 +230,10 @@ PAGES = Table(
      "nofollow", "tag"),
 )  # fmt: skip
 ORDERS = Table(
-    "orders", "log", ("order", "url", "kind"), (), (),
+    "orders", "log", ("order", "kind", "url", "host", "site", "policy_key"), (), (),
     "what a person asked",
-    ("order", "ordered_at", "ordered_by", "kind", "url", "host", "tag", "policy_id", "policy_toml"),
+    ("order", "ordered_at", "ordered_by", "kind", "url", "host", "site", "tag", "topic", "region", "band", "policy_id",
+     "policy_toml", "policy_key", "policy_value"),
 )  # fmt: skip
 ROBOTS = Table(
     "robots", "log", ("robots_id",), ("bucket",), ("origin",),
@@ -245,7 +250,7 @@ FRONTIER = Table(
 HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer"), ("host",),
     "one host",
-    ("bucket", "layer", "round", "host", "site", "seeded", "paused", "next_allowed_at", "crawl_delay_s",
+    ("bucket", "layer", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at", "crawl_delay_s",
      "download_s", "backoff_s", "calm_count", "failures", "robots", "known_count", "fetched_count", "day",
      "day_count", "addresses", "found_at"),
 )  # fmt: skip

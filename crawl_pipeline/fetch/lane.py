@@ -106,10 +106,21 @@ class HostLane:
         delays = [kept.rules.crawl_delay_s for kept in self.robots.values() if kept.rules.crawl_delay_s is not None]
         self.pace = replace(self.pace, crawl_delay_s=max(delays, default=None))
         self._touched = True
+        self._lengthen()
+
+    def obey(self, policy: Policy) -> None:
+        """Ask by this policy from the next request on: a longer gap counts from the last, a shorter from the next."""
+        self._policy = policy
+        if not self._turn.locked():  # else the request under way will promise its own
+            self._lengthen()
+
+    def _lengthen(self) -> None:
+        """Wait longer after the last request, if what is known now asks for that; never less than was promised."""
         if (last := self._last) is not None:
             gap_s = politeness.gap_s(self.pace, last.exchange.retry_after_s, self._policy, self.host)
-            self.allowed_at += max(0.0, gap_s - last.gap_s)
-            last.gap_s = max(gap_s, last.gap_s)
+            if gap_s > last.gap_s:
+                self.allowed_at += gap_s - last.gap_s
+                last.gap_s, self._touched = gap_s, True
 
     @property
     def unreported(self) -> int:
@@ -142,7 +153,7 @@ class HostLane:
         if got.address:
             self._addresses[got.address] = None
         location = redirects.target(got.values("location"), got.url).url if name == "redirected" else None
-        self._last = Request(self.bucket, self.host, got, name, gap_s, None, location)
+        self._last = Request(self.bucket, self.host, got, name, gap_s, self._policy.id, location=location)
         return self._last
 
 

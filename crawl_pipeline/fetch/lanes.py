@@ -74,6 +74,12 @@ class Lanes:
         """Nothing is being asked or read, and nothing will be."""
         return not any(lane.running for lane in self._lanes.values()) and len(self._in_hand) == len(self._done)
 
+    def obey(self, policy: Policy) -> None:
+        """Ask by this policy from the next request of each host on."""
+        self._policy = policy
+        for lane in self._lanes.values():
+            lane.obey(policy)
+
     def load(self, queues: Iterable[HostQueue], promised: Mapping[str, datetime] | None = None) -> Counter[int]:
         """Replace every lane's list; count the targets that each bucket now has, those still in hand included.
 

@@ -74,7 +74,8 @@ class Request:
     exchange: Exchange
     outcome: str
     gap_s: float
-    robots_id: int | None
+    policy_id: str
+    robots_id: int | None = None
     location: str | None = None
 
 

@@ -5,7 +5,7 @@ that was forked must open the lake again.
 """
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -164,9 +164,12 @@ class Lake:
             .agg(pl.col("rows").sum())
         )
 
-    def give(self, orders: pl.DataFrame) -> int:
-        """Append orders and return their number, which is also filled in as their column `order`."""
-        return writing.give(self._tables["orders"], orders)
+    def give(self, orders: pl.DataFrame, check: Callable[[pl.LazyFrame], None] = lambda _: None) -> int:
+        """Append orders and return their number, which is also filled in as their column `order`.
+
+        `check` is shown all orders given before, and no other can come between; what it raises ends the attempt.
+        """
+        return writing.give(self._tables["orders"], orders, check)
 
     @property
     def id(self) -> str:

@@ -4,6 +4,8 @@ Decides what one commit contains. Invariant: a commit replaces rows of its own r
 that it can be repeated, and so that it never collides with the commits of other holders.
 """
 
+from collections.abc import Callable
+
 import deltalake
 import polars as pl
 
@@ -56,16 +58,18 @@ def commit(rounds: DeltaTable, lease: Lease, frame: pl.DataFrame) -> None:
     rounds.commit(decide)
 
 
-def give(opened: DeltaTable, orders: pl.DataFrame) -> int:
-    """Append orders under the number of their commit."""
+def give(opened: DeltaTable, orders: pl.DataFrame, check: Callable[[pl.LazyFrame], None]) -> int:
+    """Append orders under the number of their commit, if `check` does not raise at those before."""
     number, rows = 0, ORDERS.empty()
 
     def decide(found: deltalake.DeltaTable) -> Change | None:
         nonlocal number, rows
         # A former attempt may stand although its answer was lost. (The same order, given at the same time by the same
         # person elsewhere, counts as this one: nothing is lost by that.)
-        if number and opened.rows(opened.files(found)).filter(order=number).collect().equals(rows):
+        before = opened.rows(opened.files(found))
+        if number and before.filter(order=number).collect().equals(rows):
             return None
+        check(before)
         number = found.version() + 1
         rows = ORDERS.frame(orders.with_columns(order=pl.lit(number, pl.Int64)))
         return Change(rows, transactions={"orders": number}, retries=0)

@@ -10,7 +10,9 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core import selection
+from crawl_pipeline import ordering
+from crawl_pipeline.core import selection, settings
+from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.visits import HostQueue
 from crawl_pipeline.lake import Lake, Lease
@@ -36,6 +38,9 @@ class Plan:
 
     lease: Lease
     now: datetime
+    policy: Policy
+    """The policy file with what was set by orders: what this round is planned, asked and harvested by."""
+    in_force: InForce
     cursors: Cursors
     admitted: pl.DataFrame
     refused: pl.DataFrame
@@ -43,6 +48,7 @@ class Plan:
     hosts: pl.DataFrame
     new_hosts: pl.DataFrame
     brought_forward: pl.DataFrame
+    obeyed: pl.DataFrame
     due: pl.DataFrame
     due_unread: Mapping[int, int]
     judged: pl.DataFrame
@@ -59,25 +65,33 @@ class Plan:
 
 def plan(
     lake: Lake, lease: Lease, cursors: Cursors, policy: Policy, now: datetime, in_hand: Sequence[int], rules: Rules,
-    seconds: float | None = None, past: Past | None = None, seen: SeenSet | None = None,
+    seconds: float | None = None, past: Past | None = None, before: InForce = NOTHING,
+    seen: SeenSet | None = None,
 ) -> Plan:  # fmt: skip
     """Catch up and select.
 
-    `in_hand`: URL hashes that are being asked; `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to
-    ask in, if that is less than a round; `past`: plan as it would have been done then. Nothing needs the lease to be
-    held but the commit of what is planned. `seen`: filters of this lease's buckets, kept warm; without them the
-    frontier alone is asked.
+    `policy`: what the policy file says; of a past plan, what was in force. `in_hand`: URL hashes that are being asked;
+    `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to ask in, if that is less than a round; `past`:
+    plan as it would have been done then; `before`: what orders came to when last looked at, kept warm. Nothing needs
+    the lease to be held but the commit of what is planned. `seen`: filters of this lease's buckets, kept warm; without
+    them the frontier alone is asked.
     """
     sight = Sight(lake, lease, past.at, now, past.until) if past else Sight(lake, lease, lake.versions(), now)
-    state = catch_up(sight, cursors, policy, seen or SeenSet(exact=True))
-    due = listing.due(sight, state.admitted, in_hand, policy)
-    listed = listing.make_list(sight, due.rows, state.admitted, state.hosts, policy, rules, seconds)
+    until = max(past.until.orders_seen.values()) if past else None
+    in_force = ordering.in_force(lake, before, sight.at, until)
+    policy = policy if past else settings.overlay(policy, in_force.settings.values())
+    state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True))
+    fresh = pl.concat([state.admitted, state.obeyed])
+    due = listing.due(sight, fresh, in_hand, policy)
+    listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")
     return Plan(
-        lease=lease, now=now, cursors=state.cursors, admitted=state.admitted, refused=state.refused,
+        lease=lease, now=now, policy=policy, in_force=in_force, cursors=state.cursors, admitted=state.admitted,
+        refused=state.refused,
         links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts,
-        brought_forward=state.brought_forward, due=due.rows, due_unread=due.unread, judged=listed.judged,
+        brought_forward=state.brought_forward, obeyed=state.obeyed, due=due.rows, due_unread=due.unread,
+        judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
         seen_asked=state.asked,

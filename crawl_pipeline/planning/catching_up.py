@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from crawl_pipeline.core import admission, politeness, recrawl, selection, urls
+from crawl_pipeline.core import admission, frontier, orders, politeness, recrawl, selection, urls
+from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
 from crawl_pipeline.planning.seen import Asked, SeenSet
@@ -31,38 +32,49 @@ class CaughtUp:
     new_hosts: pl.DataFrame
     brought_forward: pl.DataFrame
     asked: Mapping[int, Asked]
+    obeyed: pl.DataFrame
+    """Known URLs that an order changes."""
 
 
-def catch_up(sight: Sight, cursors: Cursors, policy: Policy, seen: SeenSet) -> CaughtUp:
+def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet) -> CaughtUp:
     """Admit what is new; the cursors that come back hold once the round is committed."""
-    orders = _new_orders(sight, cursors)
-    links = _with_site(pl.concat([_seeds(orders, sight), _new_links(sight, cursors)]))
-    hosts, new_hosts = _hosts(sight, links, orders, policy)
+    given = _new_orders(sight, cursors)
+    links = _with_site(pl.concat([_seeds(given), _new_links(sight, cursors)]))
+    hosts, new_hosts = _hosts(sight, links, given, policy, in_force)
     known = seen.known(sight, links, cursors, policy)
-    admitted = admission.admit(links, known.hashes, hosts, policy, sight.now)
+    admitted = admission.admit(links, known.hashes, hosts, policy, sight.now, in_force)
     rows = admitted.rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
     read = dict(links.group_by("target_bucket").len().iter_rows())
-    hinted = _brought_forward(sight, links, policy)
-    return CaughtUp(_moved(sight, cursors, orders, rows), rows, admitted.refused, read, hosts, new_hosts, hinted,
-                    known.asked)  # fmt: skip
+    obeyed = _obeyed(sight, given, hosts, in_force)
+    hinted = _brought_forward(sight, links, policy).join(obeyed, on="url_hash", how="anti")
+    moved = _moved(sight, cursors, in_force, rows)
+    return CaughtUp(moved, rows, admitted.refused, read, hosts, new_hosts, hinted, known.asked, obeyed)
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
-    new = pl.col("order") > min(cursors.orders_seen.values())
+    """Orders for the leased buckets that each has not applied yet, with the bucket of each."""
+    wanted = (pl.col("order") > min(cursors.orders_seen.values())) & pl.col("kind").is_in(orders.FOR_OWNERS)
     if sight.until:
-        new &= pl.col("order") <= max(sight.until.orders_seen.values())
-    return sight.lake.scan("orders", where=new, at=sight.at).sort("order").collect()
+        wanted &= pl.col("order") <= max(sight.until.orders_seen.values())
+    rows = sight.lake.scan("orders", where=wanted, at=sight.at).sort("order", maintain_order=True).collect()
+    sites = {host: urls.site(host) for host in rows["host"].drop_nulls().unique()}
+    site = pl.col("host").replace_strict(sites, default=pl.col("site"), return_dtype=pl.String)
+    rows = rows.with_columns(site=pl.when(pl.col("host").is_null()).then("site").otherwise(site))
+    buckets = {site: urls.bucket(site, sight.lake.buckets) for site in rows["site"].unique()}
+    bucket = pl.col("site").replace_strict(buckets, return_dtype=HOSTS.schema["bucket"], default=None)
+    seen = pl.col("bucket").replace_strict(dict(cursors.orders_seen), default=None, return_dtype=pl.Int64)
+    return rows.with_columns(bucket=bucket).filter(pl.col("order") > seen)
 
 
-def _seeds(orders: pl.DataFrame, sight: Sight) -> pl.DataFrame:
+def _seeds(given: pl.DataFrame) -> pl.DataFrame:
     """Seeds as links: depth nought, no source page."""
     rows = [
-        {"target_bucket": urls.bucket(urls.site(order["host"]), sight.lake.buckets), "source_bucket": PEOPLE,
+        {"target_bucket": order["bucket"], "source_bucket": PEOPLE,
          "url": order["url"], "url_hash": urls.url_hash(order["url"]), "host": order["host"], "kind": "seed",
          "nofollow": False, "depth": 0, "hops": 0, "tag": order["tag"]}
-        for order in orders.filter(pl.col("kind") == "seed").iter_rows(named=True)
+        for order in given.filter(pl.col("kind") == "seed").iter_rows(named=True)
     ]  # fmt: skip
-    return LINKS.frame(rows).filter(pl.col("target_bucket").is_in(sight.lease.buckets))
+    return LINKS.frame(rows)
 
 
 def _new_links(sight: Sight, cursors: Cursors) -> pl.DataFrame:
@@ -93,32 +105,33 @@ def _with_site(links: pl.DataFrame) -> pl.DataFrame:
     return links.with_columns(site=pl.col("host").replace_strict(sites, return_dtype=pl.String, default=None))
 
 
-def _named_hosts(links: pl.DataFrame, orders: pl.DataFrame, sight: Sight) -> pl.DataFrame:
-    """Hosts of the leased buckets that links or orders name: a host may be paused before it is known."""
-    sites = {host: urls.site(host) for host in orders["host"].drop_nulls().unique()}
-    told = pl.DataFrame(
-        [(host, site, urls.bucket(site, sight.lake.buckets)) for host, site in sites.items()],
-        schema={"host": pl.String, "site": pl.String, "bucket": HOSTS.schema["bucket"]}, orient="row",
-    )  # fmt: skip
-    linked = links.select("host", "site", bucket="target_bucket")
-    return pl.concat([linked, told]).filter(pl.col("bucket").is_in(sight.lease.buckets)).unique("host")
+def _named_hosts(links: pl.DataFrame, given: pl.DataFrame, in_force: InForce) -> pl.DataFrame:
+    """Hosts that links or orders name, with the region of the seed list that led there by the shortest way.
+
+    A host may be paused before it is known.
+    """
+    regions = {tag: facts.region for tag, facts in in_force.tags.items()}
+    region = pl.col("tag").replace_strict(regions, default=None, return_dtype=pl.String)
+    linked = links.sort("depth", maintain_order=True).select("host", "site", region=region, bucket="target_bucket")
+    told = given.filter(pl.col("kind").is_in(["pause", "resume"])).with_columns(region=pl.lit(None, pl.String))
+    return pl.concat([linked, told.select(linked.columns)]).unique("host", keep="first", maintain_order=True)
 
 
 def _hosts(
-    sight: Sight, links: pl.DataFrame, orders: pl.DataFrame, policy: Policy
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+    sight: Sight, links: pl.DataFrame, given: pl.DataFrame, policy: Policy, in_force: InForce
+) -> tuple[pl.DataFrame, pl.DataFrame]:  # fmt: skip
     """All hosts of the leased buckets, those included that are named for the first time, and what is new."""
     known = sight.rows("hosts").collect()
     seeds = links.filter(pl.col("kind") == "seed")["host"].implode()
     fresh = HOSTS.frame(
-        _named_hosts(links, orders, sight).join(known, on="host", how="anti")
+        _named_hosts(links, given, in_force).join(known, on="host", how="anti")
     ).with_columns(
         seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, fetched_count=0, day_count=0,
         backoff_s=0.0, calm_count=0, failures=0, found_at=sight.now, round=sight.lease.round,
     )  # fmt: skip
     hosts = HOSTS.frame(pl.concat([known, HOSTS.frame(fresh)]))
     told = hosts.with_columns(
-        seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(orders),
+        seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(given),
         next_allowed_at=_after_crash(hosts, sight, policy),
     )  # fmt: skip
     is_new = pl.col("host").is_in(fresh["host"].implode())
@@ -126,8 +139,8 @@ def _hosts(
     return told, told.filter(pl.any_horizontal(is_new, *map(pl.lit, other)))
 
 
-def _paused(orders: pl.DataFrame) -> pl.Expr:
-    last = orders.filter(pl.col("kind").is_in(["pause", "resume"])).select("host", "kind").iter_rows()
+def _paused(given: pl.DataFrame) -> pl.Expr:
+    last = given.filter(pl.col("kind").is_in(["pause", "resume"])).select("host", "kind").iter_rows()
     told = {host: kind == "pause" for host, kind in last}
     return pl.coalesce(pl.col("host").replace_strict(told, default=None, return_dtype=pl.Boolean), "paused")
 
@@ -150,6 +163,20 @@ def _later(
     return max(promised or ended, ended + gap)
 
 
+def _obeyed(sight: Sight, given: pl.DataFrame, hosts: pl.DataFrame, in_force: InForce) -> pl.DataFrame:
+    """Rows of the frontier that new orders change, as this round's: forgotten, known again, or due at once."""
+    told = given.filter(pl.col("kind").is_in(["forget", "recrawl"]))
+    wanted = orders.named(told, hosts)
+    if in_force.forgets:  # a seed of a host lifts what was forgotten with it
+        seeded = given.filter(pl.col("kind") == "seed")["host"].unique().implode()
+        wanted |= pl.col("host").is_in(seeded) & (pl.col("status") == "forgotten")
+    if told.is_empty() and not in_force.forgets:
+        return FRONTIER.empty()
+    known = sight.rows("frontier", wanted).collect().join(hosts.select("host", "site"), on="host", how="left")
+    rows = frontier.obey(orders.words(known, told, hosts, in_force), sight.now)
+    return rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
+
+
 def _brought_forward(sight: Sight, links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Known pages that a sitemap says have changed since they were fetched."""
     listed = links.filter(pl.col("lastmod_at").is_not_null())
@@ -160,15 +187,14 @@ def _brought_forward(sight: Sight, links: pl.DataFrame, policy: Policy) -> pl.Da
     return recrawl.brought_forward(later, known, listed, policy, sight.now)
 
 
-def _moved(sight: Sight, cursors: Cursors, orders: pl.DataFrame, admitted: pl.DataFrame) -> Cursors:
+def _moved(sight: Sight, cursors: Cursors, in_force: InForce, admitted: pl.DataFrame) -> Cursors:
     """The cursors once this round is committed."""
     last = dict(
         sight.lake.scan("rounds", at=sight.at).group_by("bucket").agg(pl.col("round").max()).collect().iter_rows()
     )
     new = dict(admitted.group_by("bucket").len().iter_rows())
-    order = orders["order"].max()
     return Cursors(
         {b: [max(seen, last.get(s, 0)) for s, seen in enumerate(per)] for b, per in cursors.links_seen.items()},
-        {b: max(seen, int(str(order)) if order is not None else -1) for b, seen in cursors.orders_seen.items()},
+        {b: max(seen, in_force.last) for b, seen in cursors.orders_seen.items()},
         {b: known + new.get(b, 0) for b, known in cursors.known_count.items()},
     )

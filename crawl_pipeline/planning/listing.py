@@ -57,13 +57,20 @@ class Listed:
 
 
 def due(
-    sight: Sight, admitted: pl.DataFrame, in_hand: Sequence[int], policy: Policy, *, enough: int = ENOUGH
+    sight: Sight, fresh: pl.DataFrame, in_hand: Sequence[int], policy: Policy, *, enough: int = ENOUGH
 ) -> Due:  # fmt: skip
-    """What may be asked for now, stored or just admitted, and is not in hand; of large hosts what is enough."""
-    drawn = [*_DRAWN, _blocked(policy)]
+    """What may be asked for now and is not in hand; of large hosts what is enough.
+
+    `fresh`: rows of this round, just admitted or changed by an order; they stand for those that are stored.
+    """
     stored = _due_in(sight, [0], policy).drop("layer").collect()
     sliced, unread = _of_large_hosts(sight, policy, enough)
-    rows = pl.concat([stored, *sliced, admitted.select(drawn)])
+    old, now = (
+        pl.concat([stored, *sliced]),
+        fresh.filter(pl.col("due_at") <= sight.now).select(*_DRAWN, _blocked(policy)),
+    )
+    changed = fresh.filter(pl.col("found_at") < sight.now)  # what was admitted is found now, and not stored
+    rows = pl.concat([old.join(changed, on="url_hash", how="anti") if changed.height else old, now])
     return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))) if in_hand else rows, unread)
 
 
@@ -121,7 +128,7 @@ def _blocked(policy: Policy) -> pl.Expr:
 
 
 def make_list(
-    sight: Sight, due: pl.DataFrame, admitted: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules,
+    sight: Sight, due: pl.DataFrame, fresh: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules,
     seconds: float | None,
 ) -> Listed:  # fmt: skip
     """Select; URLs that a known robots.txt forbids go on the list beside the quota, for they cost no request."""
@@ -129,13 +136,13 @@ def make_list(
     barred, due = due.filter("blocked"), due.filter(~pl.col("blocked")).drop("blocked")
     selected = selection.select(due, hosts, policy, sight.now, seed, seconds)
     suspects = _suspects(sight, due, selected.fetch_list, hosts, policy, rules)
-    rows = _whole(sight, pl.concat([suspects, selected.fetch_list]), admitted)
+    rows = _whole(sight, pl.concat([suspects, selected.fetch_list]), fresh)
     forbidden = _forbidden(sight, rows.join(suspects, on="url_hash", how="semi"), hosts, policy, rules)
     if forbidden.height:
         allowed = due.join(forbidden, on="url_hash", how="anti")
         selected = selection.select(allowed, hosts, policy, sight.now, seed, seconds)
         unread = selected.fetch_list.join(rows, on="url_hash", how="anti")
-        rows = pl.concat([rows, _whole(sight, unread, admitted)])
+        rows = pl.concat([rows, _whole(sight, unread, fresh)])
     chosen = selected.fetch_list.select("url_hash").join(rows, on="url_hash", maintain_order="left")
     fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
     before = _visited_before(sight, fetch_list)
@@ -148,15 +155,15 @@ def _tally(due: pl.DataFrame) -> pl.DataFrame:
     return due.group_by("bucket").agg(name=pl.lit(blocks.URLS), count=pl.len().cast(pl.Int64))
 
 
-def _whole(sight: Sight, wanted: pl.DataFrame, admitted: pl.DataFrame) -> pl.DataFrame:
+def _whole(sight: Sight, wanted: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:
     """Whole rows of `frontier` for due URLs."""
     among = pl.col("url_hash").is_in(wanted["url_hash"].unique().implode())
-    new = admitted.filter(among)
+    new = fresh.filter(among)
     if new.height == wanted["url_hash"].n_unique():
         return new
     # By due date, which the order of a base makes the shorter way than the hashes.
     stored = sight.rows("frontier", (pl.col("due_at") <= sight.now) & among).collect()
-    return pl.concat([stored.select(new.columns), new])
+    return pl.concat([stored.select(new.columns).join(new, on="url_hash", how="anti"), new])
 
 
 def next_due(sight: Sight, fetch_list: pl.DataFrame) -> dict[int, datetime]:

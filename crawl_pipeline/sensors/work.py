@@ -71,7 +71,7 @@ def look(lake: "Lake", now: datetime) -> Waiting:
     last = lake.scan("rounds").select(waiting.LAST).sort("round").group_by("bucket").last().collect()
     since = waiting.oldest_unread(last, lake.buckets)
     written = lake.scan("rounds", since=since).select("bucket", "round", "links_to").collect()
-    orders = lake.scan("orders").select("order", "host").collect()
+    orders = lake.scan("orders").select("order", "host", "site").collect()
     return waiting.look(last, written, orders, lake.leases(), now)
 
 

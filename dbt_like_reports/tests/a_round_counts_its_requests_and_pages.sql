@@ -1,4 +1,4 @@
--- The requests and pages a round counted are the rows that it wrote.
+-- The requests and pages a round counted are the rows that it wrote, those of forgotten URLs among them.
 -- tables: rounds, fetches, pages
 with requests as (
     select bucket, round, count(*) as request_rows
@@ -8,7 +8,7 @@ with requests as (
 
 stored as (
     select bucket, round, count(*) as page_rows
-    from pages
+    from snapshot.stored_pages
     group by bucket, round
 ),
 

@@ -6,7 +6,7 @@ from crawl_rows import NOON, host, hosts, link, links, policy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core import admission, blocks, urls
+from crawl_pipeline.core import admission, blocks, orders, urls
 from crawl_pipeline.core.admission import Admission, admit
 from crawl_pipeline.core.tables import FRONTIER
 
@@ -14,8 +14,8 @@ A = hosts(host("a.test"))
 NOTHING = pl.Series("url_hash", [], dtype=pl.Int64)
 
 
-def admitted(*rows, known=NOTHING, among=A, **sections) -> Admission:
-    return admit(links(*rows), known, among, policy(**sections), NOON)
+def admitted(*rows, known=NOTHING, among=A, in_force=orders.NOTHING, **sections) -> Admission:
+    return admit(links(*rows), known, among, policy(**sections), NOON, in_force)
 
 
 def refusals(found: Admission) -> dict[str, int]:
@@ -48,6 +48,9 @@ REFUSED = [
     ("over budget.urls_per_host", {}, "http://a.test/", {"budget": {"urls_per_host": 1}, "known": 1}),
     ("over budget.urls_per_host", {}, "http://a.test/", {"host": {"a.test": {"urls": 1}}, "known": 1}),
     ("over budget.urls_per_site", {}, "http://a.test/", {"budget": {"urls_per_site": 1}, "known": 1}),
+    ("forgotten by order", {"kind": "seed", "depth": 0}, "http://a.test/", {"forgotten": {"hosts": {"a.test"}}}),
+    ("forgotten by order", {}, "http://www.a.test/x", {"forgotten": {"sites": {"a.test"}}}),
+    ("forgotten by order", {}, "http://a.test/x", {"forgotten": {"urls": {urls.url_hash("http://a.test/x")}}}),
 ]
 
 
@@ -56,7 +59,9 @@ def test_a_link_is_refused_for_its_reason(reason, columns, url, rules):
     rules = dict(rules)
     among = hosts(host("a.test", known_count=rules.pop("known", 0)), host("www.a.test", seeded=False))
 
-    found = admitted(link(url, **columns), among=among, **rules)
+    forgotten = {name: frozenset(names) for name, names in rules.pop("forgotten", {}).items()}
+
+    found = admitted(link(url, **columns), among=among, in_force=orders.InForce(**forgotten), **rules)
 
     assert refusals(found) == {reason: 1}
     assert found.rows.is_empty()
@@ -162,6 +167,18 @@ def test_a_deeper_url_has_a_lower_score_and_no_better_band():
     assert rows["score"].is_sorted(descending=True)
     assert rows["band"].is_sorted()
     assert set(rows["band"]) == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.parametrize("band", [1, 2, 3, 5])
+def test_pages_start_at_the_band_of_their_seed_list_and_go_down_from_there(band):
+    in_force = orders.InForce(tags={"t": orders.Tag(band=band)})
+    found = admitted(*(link(f"http://a.test/{n}", depth=n, tag="t") for n in range(9)), in_force=in_force)
+    other = admitted(*(link(f"http://a.test/{n}", depth=n, tag="u") for n in range(9)), in_force=in_force)
+
+    bands, others = found.rows.sort("depth")["band"], other.rows.sort("depth")["band"]
+
+    assert bands[0] == band
+    assert bands.to_list() == [min(5, of_other + band - 1) for of_other in others]
 
 
 @given(st.floats(1e-9, 1.0))

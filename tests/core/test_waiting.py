@@ -24,10 +24,10 @@ def last(
 
 def seen(
     *rounds: dict[str, object], written: tuple[dict[str, object], ...] = (), orders: Mapping[int, str] | None = None,
-    held: Mapping[int, datetime] | None = None,
+    held: Mapping[int, datetime] | None = None, about: str = "host",
 ) -> Waiting:  # fmt: skip
     leases = [{"bucket": b, "released": b not in (held or {}), "deadline_at": (held or {}).get(b)} for b in range(4)]
-    given = [{"order": order, "host": host} for order, host in (orders or {}).items()]
+    given = [{"order": order, about: name} for order, name in (orders or {}).items()]
     newest = ROUNDS.frame(list(rounds)).select(LAST)
     return look(newest, ROUNDS.frame(list(written)), ORDERS.frame(given), LEASES.frame(leases), NOW)
 
@@ -74,6 +74,7 @@ def test_orders_are_work_for_the_bucket_of_their_host_until_it_has_applied_them(
     bucket = urls.bucket("a.test", 4)
 
     assert seen(orders={3: "a.test"}).work == {bucket: 1}
+    assert seen(orders={3: "a.test"}, about="site").work == {bucket: 1}
     assert seen(last(bucket, orders_seen=3), orders={3: "a.test"}).work == {}
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from crawl_pipeline import seeding
+from crawl_pipeline import ordering
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import Host, Web, access_log, loopback_web, site
 from crawl_pipeline.testing.sites import html, prose
@@ -60,7 +60,7 @@ def prepared(web: loopback_web.Served, folder: Path) -> Path:
     lake = Lake.create(str(root), 4)
     hosts = "\n".join(f'"{name}" = ["{addresses[0]}"]' for name, addresses in web.hosts.items())
     (root / "policy.toml").write_text(POLICY.format(lease_s=LEASE_S, delay_s=DELAY_S, hosts=hosts))
-    seeding.seed(lake, web.web.seeds, tag=None, now=datetime.now(UTC))
+    ordering.seed(lake, web.web.seeds, tag=None, now=datetime.now(UTC))
     return root
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import trio
 from trio.testing import MockClock
 
-from crawl_pipeline import corpus, rounds, seeding, server_log
+from crawl_pipeline import corpus, rounds, server_log
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
@@ -83,7 +83,6 @@ class Crawl:
         stop: trio.Event | None = None, lake: Any = None, rules: Policy | None = None, readers: Any = None,
     ) -> Worked:  # fmt: skip
         rules = rules or self.rules
-        seeding.keep_policy(self.lake, rules, NOON)
         reading = readers or InlineReaders(rules, self.lake.buckets)
         outside = rounds.Outside(self.web, reading, in_thread or inline)
         wanted = range(self.lake.buckets) if buckets is None else buckets
@@ -191,3 +190,19 @@ def dying_after(rounds_: int) -> rounds.Tell:
             raise Died
 
     return tell
+
+
+class DiesAtCommit:
+    """A lake whose n-th commit never comes: all rows of the round are written, none exists."""
+
+    def __init__(self, crawl: Crawl, nth: int) -> None:
+        self._lake, self._left = crawl.lake, nth
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lake, name)
+
+    def commit(self, lease: Any, rows: pl.DataFrame) -> None:
+        self._left -= 1
+        if not self._left:
+            raise Died
+        self._lake.commit(lease, rows)

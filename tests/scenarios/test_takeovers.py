@@ -4,10 +4,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import polars as pl
 import pytest
 import trio
-from crawls import ALMOST, NOON, Crawl, Died, dying_after, inline, policy, taking
+from crawls import ALMOST, NOON, Crawl, Died, DiesAtCommit, dying_after, inline, policy, taking
 
 from crawl_pipeline.lake import LeaseHeld, LeaseLost
 from crawl_pipeline.testing import site
@@ -65,22 +64,6 @@ def test_a_worker_that_is_killed_at_any_moment_loses_and_doubles_nothing(tmp_pat
     crawl.work(name="w2")
 
     finished(crawl)
-
-
-class DiesAtCommit:
-    """A lake whose n-th commit never comes: all rows of the round are written, none exists."""
-
-    def __init__(self, crawl: Crawl, nth: int) -> None:
-        self._lake, self._left = crawl.lake, nth
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lake, name)
-
-    def commit(self, lease: Any, rows: pl.DataFrame) -> None:
-        self._left -= 1
-        if not self._left:
-            raise Died
-        self._lake.commit(lease, rows)
 
 
 def test_what_was_written_and_not_committed_does_not_exist(tmp_path):

@@ -1,0 +1,264 @@
+"""All that people may order, in one place: seeds, pauses, settings, recrawls, what is to be forgotten.
+
+An order is a row; the owner of its bucket obeys it in its next round, and settings are obeyed by every worker. What is
+given at a time is one commit: all of it or, if anything is wrong with it, nothing. What orders come to is told by
+core.orders; this file checks what was typed and writes rows, and reads them back. It changes no state.
+"""
+
+import getpass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from crawl_pipeline.core import orders, settings, urls
+from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.orders import NOTHING, InForce, OrderError, Tag
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import ORDERS
+from crawl_pipeline.lake import Lake
+
+SHOWN = 20
+"""How many wrong names an error lists."""
+LEAST_URGENT = 100
+"""The last band there can be."""
+
+Row = dict[str, object]
+
+
+def seed(
+    lake: Lake, hrefs: Iterable[str], *, tag: str | None, now: datetime, by: str | None = None, facts: Tag | None = None
+) -> int:
+    """Order URLs to be crawled; return how many, each spelling counted once.
+
+    `facts` say what the tag is. A tag means one thing: facts that contradict earlier ones are refused.
+    """
+    facts = _checked(tag, facts or Tag())
+    found = _canonical(hrefs)
+    rows: list[Row] = [{"kind": "seed", "url": url, "host": urls.host(url), "tag": tag, **facts.facts} for url in found]
+
+    def agrees(before: InForce) -> None:
+        known = before.tags.get(str(tag), Tag())
+        if known.contradicts(facts):
+            raise OrderError(
+                f"the tag {tag!r} means {known}, and was now given with {facts}: a tag means one thing, so nothing was "
+                "ordered; leave the facts out, or choose another tag"
+            )
+
+    return _give(lake, rows, now, by, agrees)
+
+
+def pause(lake: Lake, hosts: Sequence[str], *, paused: bool, now: datetime, by: str | None = None) -> int:
+    """Order that known hosts are not asked, or asked again."""
+    scopes = [_host(host) for host in hosts]
+    _expect_known(lake, scopes)
+    return _give(lake, [{"kind": "pause" if paused else "resume", **scope} for scope in scopes], now, by)
+
+
+def recrawl(
+    lake: Lake, *, hrefs: Iterable[str] = (), hosts: Iterable[str] = (), sites: Iterable[str] = (), now: datetime,
+    by: str | None = None,
+) -> int:  # fmt: skip
+    """Order that known URLs are visited again, as soon as politeness allows."""
+    scopes = _scopes(hrefs, hosts, sites)
+    _expect_known(lake, scopes)
+    return _give(lake, [{"kind": "recrawl", **scope} for scope in scopes], now, by)
+
+
+def forget(
+    lake: Lake, *, hrefs: Iterable[str] = (), hosts: Iterable[str] = (), sites: Iterable[str] = (), now: datetime,
+    by: str | None = None,
+) -> int:  # fmt: skip
+    """Order that URLs, known or not, are never asked for again nor shown, until a later seed lifts that."""
+    return _give(lake, [{"kind": "forget", **scope} for scope in _scopes(hrefs, hosts, sites)], now, by)
+
+
+def set_key(
+    lake: Lake, policy: Policy, key: str, value: str, *, host: str | None = None, now: datetime, by: str | None = None
+) -> Policy:
+    """Order a key of the policy to be something else; return the policy as it is from then on.
+
+    `policy`: what the policy file says.
+    """
+    one = settings.setting(key, value, None if host is None else str(_host(host)["host"]))
+    made = policy
+
+    def fits(before: InForce) -> None:
+        nonlocal made
+        made = settings.overlay(policy, {**before.settings, one.place: one}.values())
+
+    row: Row = {"kind": "set", "host": one.host, "policy_key": one.key, "policy_value": one.value}
+    _give(lake, [row], now, by, fits)
+    return made
+
+
+def unset_key(lake: Lake, key: str, *, host: str | None = None, now: datetime, by: str | None = None) -> None:
+    """Order a key to be what the policy file says."""
+    name = None if host is None else str(_host(host)["host"])
+    one = settings.Setting(key, "", name)
+
+    def is_set(before: InForce) -> None:
+        if one.place not in before.settings:
+            there = ", ".join(other.name for other in before.settings.values()) or "none"
+            raise OrderError(f"{one.name} is not set by an order, so nothing was ordered; set are: {there}")
+
+    _give(lake, [{"kind": "unset", "host": name, "policy_key": key}], now, by, is_set)
+
+
+def keep_policy(lake: Lake, policy: Policy, now: datetime) -> None:
+    """Keep a snapshot of the policy with the orders, once, so that rounds under it can be explained later."""
+    same = lake.scan("orders", where=(pl.col("kind") == "policy") & (pl.col("policy_id") == policy.id))
+    if same.select(pl.len()).collect().item() == 0:
+        _give(lake, [{"kind": "policy", "policy_id": policy.id, "policy_toml": policies.render(policy)}], now, None)
+
+
+# What orders come to.
+
+
+def in_force(
+    lake: Lake, before: InForce = NOTHING, at: Mapping[str, int] | None = None, until: int | None = None
+) -> InForce:
+    """What all orders come to, or those up to a number, given what earlier ones came to; `at` as in `Lake.scan`."""
+    where = None if until is None else pl.col("order") <= until
+    return _read(lake.scan("orders", where=where, at=at), before)
+
+
+def policy_in_force(lake: Lake, policy: Policy) -> Policy:
+    """What the policy file says with what was set by orders; raise PolicyError if that does not fit."""
+    return settings.overlay(policy, in_force(lake).settings.values())
+
+
+def _read(log: pl.LazyFrame, before: InForce) -> InForce:
+    """Fold what is new in the log. Of seeds, of which there may be millions, only what bears on something is read."""
+    new = log.filter(pl.col("order") > before.last)
+    is_seed = pl.col("kind") == "seed"
+    told = new.filter(pl.col("kind").is_in(["set", "unset", "forget"])).collect()
+    facts = ["order", "kind", "tag", "topic", "region", "band"]
+    tags = new.filter(is_seed & pl.col("tag").is_not_null()).select(facts).unique().collect()
+    last = new.select(pl.col("order").max()).collect().item()
+    parts = [told, ORDERS.frame(tags)]
+    if before.forgets or "forget" in told["kind"]:
+        parts.append(ORDERS.frame(new.filter(is_seed).select("order", "kind", "url", "host").collect()))
+    folded = orders.fold(before, pl.concat(parts))
+    return folded if last is None else replace(folded, last=max(folded.last, last))
+
+
+def about(lake: Lake, url: str) -> list[dict[str, Any]]:
+    """Every order given about a URL, its host or its site, oldest first; seeds of other URLs are not."""
+    host = urls.host(url)
+    whole = pl.col("url").is_null() & ((pl.col("host") == host) | pl.col("host").is_null())
+    of_site = pl.col("host").is_not_null() | (pl.col("site") == urls.site(host))
+    given = lake.scan("orders", where=(pl.col("url") == url) | (whole & of_site)).sort("order").collect()
+    shown = ("order", "ordered_at", "ordered_by", "kind", "url", "host", "site", "tag", "policy_key", "policy_value")
+    return given.select(shown).to_dicts()
+
+
+def in_words(order: Mapping[str, Any]) -> str:
+    """An order as people speak of it."""
+    what = order["policy_key"] or order["url"] or order["host"] or order["site"]
+    return f"order {order['order']} of {order['ordered_by']} at {order['ordered_at']:%F %T} UTC, {order['kind']} {what}"
+
+
+# What was typed.
+
+
+def _canonical(hrefs: Iterable[str]) -> list[str]:
+    found, wrong = dict[str, None](), list[str]()
+    for href in hrefs:
+        try:
+            found[urls.canonical(href)] = None
+        except urls.NotCrawlable as refusal:
+            wrong.append(f"{href}: {refusal}")
+    _refuse("these are not URLs that can be crawled", wrong)
+    return list(found)
+
+
+def _scopes(hrefs: Iterable[str], hosts: Iterable[str], sites: Iterable[str]) -> list[Row]:
+    """URLs, hosts and sites as orders name them: a URL with its host, a host, or a site alone."""
+    of_urls: list[Row] = [{"url": url, "host": urls.host(url)} for url in _canonical(hrefs)]
+    return [*of_urls, *map(_host, dict.fromkeys(hosts)), *map(_site, dict.fromkeys(sites))]
+
+
+def _host(name: str) -> Row:
+    """A host in its one spelling."""
+    try:
+        url = urls.canonical(f"http://{name}/")
+    except urls.NotCrawlable as refusal:
+        raise OrderError(f"expected a host name, found {name!r} ({refusal}), so nothing was ordered") from refusal
+    if url != f"http://{urls.host(url)}/":
+        raise OrderError(
+            f"expected a host name without scheme, port and path, found {name!r}, so nothing was ordered; "
+            f"did you mean {urls.host(urls.canonical(name) if '://' in name else url)}?"
+        )
+    return {"host": urls.host(url)}
+
+
+def _site(name: str) -> Row:
+    host = str(_host(name)["host"])
+    if (site := urls.site(host)) != host:
+        raise OrderError(
+            f"expected a site, found {name!r}, a host of the site {site}, so nothing was ordered: "
+            f"give --site {site}, or --host"
+        )
+    return {"site": site}
+
+
+def _checked(tag: str | None, facts: Tag) -> Tag:
+    """The facts of a tag, if they can be ones."""
+    if tag is None and facts != Tag():
+        raise OrderError(f"expected a tag that {facts} is said of, found none, so nothing was ordered: give --tag NAME")
+    for name, value in {"tag": tag, **facts.facts}.items():
+        if isinstance(value, str) and (not value.strip() or not value.isprintable()):
+            raise OrderError(f"expected a {name} of printable text, found {value!r}, so nothing was ordered")
+    if facts.band is not None and not 1 <= facts.band <= LEAST_URGENT:
+        raise OrderError(f"expected a band within 1 and {LEAST_URGENT}, found {facts.band}, so nothing was ordered")
+    return facts
+
+
+def _expect_known(lake: Lake, scopes: Sequence[Row]) -> None:
+    """Refuse names that no frontier row, host or seed of the lake bears: a slip of the pen would do nothing."""
+    forgotten = orders.is_forgotten(in_force(lake))
+    wrong = []
+    for scope in scopes:
+        column, name = next(iter(scope.items()))
+        site = urls.site(str(scope["host"])) if "host" in scope else str(scope["site"])
+        found = _named(lake, column, name, urls.bucket(site, lake.buckets))
+        of_url = found.with_columns(site=pl.lit(site), url_hash=pl.lit(urls.url_hash(str(name)), pl.Int64))
+        if found.is_empty():
+            wrong.append(f"{name}: no such {column} is known here, check the spelling")
+        elif column == "url" and of_url.filter(forgotten).height:
+            wrong.append(f"{name}: it was ordered to be forgotten; a seed lifts that")
+    _refuse("these cannot be ordered", wrong)
+
+
+def _named(lake: Lake, column: str, name: object, bucket: int) -> pl.DataFrame:
+    table = "frontier" if column == "url" else "hosts"
+    known = lake.scan(table, buckets=[bucket], where=pl.col(column).eq(name)).select("host").head(1).collect()
+    if column != "host" or known.height:
+        return known
+    return lake.scan("orders", where=(pl.col("kind") == "seed") & (pl.col("host") == name)).select("host").head(
+        1
+    ).collect()  # fmt: skip
+
+
+def _refuse(what: str, wrong: Sequence[str]) -> None:
+    if wrong:
+        more = [f"and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
+        lines = "\n".join(f"  {line}" for line in [*wrong[:SHOWN], *more])
+        raise OrderError(f"{what}, so nothing was ordered:\n{lines}")
+
+
+def _give(
+    lake: Lake, rows: Sequence[Row], now: datetime, by: str | None, check: Callable[[InForce], None] = lambda _: None
+) -> int:
+    """Append the rows as one commit if `check` agrees with what is in force just before it."""
+
+    def look(log: pl.LazyFrame) -> None:
+        check(_read(log, NOTHING))
+
+    stamps: dict[str, Any] = {"ordered_at": now, "ordered_by": by or getpass.getuser()}
+    if rows:
+        lake.give(ORDERS.frame([row | stamps for row in rows]), look)
+    return len(rows)
