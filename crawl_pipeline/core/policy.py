@@ -254,7 +254,7 @@ class Seen(Section):
     """How it is found out which linked URLs are known."""
 
     filter_from: Count = key(
-        1_000_000, "known URLs of a bucket from which on a Bloom filter is asked first; 18 to 14 bits of memory per URL"
+        5_000_000, "known URLs of a bucket from which on a Bloom filter is asked first; 18 to 14 bits of memory per URL"
     )
     false_positives: float = key(
         0.001, "share of new URLs that a filter may think known: they are looked up in vain", gt=0, le=0.1
