@@ -128,7 +128,7 @@ def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, p
         return f"it was selected: {listed['why'][0]}"
     if row is not None and row["due_at"] is not None and row["due_at"] <= made.now:
         left_out = whatif.why_left_out(made).filter(url_hash=number)["why"]
-        return f"it was {left_out[0] if len(left_out) else 'left out: its slice of a large host was not read'}"
+        return f"it was {left_out[0] if len(left_out) else whatif.BEHIND}"
     if row is not None:
         when = f"before {row['due_at']:%F %T} UTC" if row["due_at"] else "by itself"
         return f"it was known and not due {when} ({row['status']}, its last outcome was {row['outcome']})"

@@ -20,6 +20,7 @@ from crawl_pipeline.past import Then
 from crawl_pipeline.planning import Plan
 
 BOTH, ONLY_OLD, ONLY_NEW = "by both", "only by the old", "only by the new"
+BEHIND = "left out: drawn far behind others of a large host"
 EXAMPLES = 3
 """URLs of a bucket and reason that a person is shown."""
 _LISTED = ["bucket", "url_hash", "host", "url", "selected", "old", "new"]
@@ -72,9 +73,9 @@ def compare(lake: Lake, then: Then, policy: Policy, against: Policy | None = Non
     before = against or past.policy_of(lake, then)
     old, new = past.plan(lake, then, before), past.plan(lake, then, policy)
     lists = _side_by_side(old, new)
-    for side, made, rules in (("old", old, before), ("new", new, policy)):
+    for side, made, other, rules in (("old", old, new, before), ("new", new, old, policy)):
         missing = lists.filter(pl.col(side).is_null())["url_hash"]
-        why = _why_not(lake, made, missing, rules, then.buckets)
+        why = _why_not(lake, made, other, missing, rules)
         lists = lists.with_columns(
             pl.coalesce(side, pl.col("url_hash").replace_strict(why, default=None, return_dtype=pl.String))
         )
@@ -107,11 +108,14 @@ def why_left_out(made: Plan) -> pl.DataFrame:
     return made.judged.filter(pl.col("left_out").is_not_null()).select("url_hash", why=said)
 
 
-def _why_not(lake: Lake, made: Plan, missing: pl.Series, policy: Policy, buckets: Sequence[int]) -> dict[int, str]:
-    """Why each of some URLs is not on a plan's list."""
+def _why_not(lake: Lake, made: Plan, other: Plan, missing: pl.Series, policy: Policy) -> dict[int, str]:
+    """Why each of some URLs of another plan's list is not on this one's."""
     known = dict(why_left_out(made).filter(pl.col("url_hash").is_in(missing.implode())).iter_rows())
     unknown = missing.filter(~missing.is_in(list(known)))
-    return known | (refusals(lake, unknown, made, policy, buckets) if len(unknown) else {})
+    admitted = unknown.filter(unknown.is_in(other.admitted["url_hash"].implode()))
+    behind = dict.fromkeys(unknown, BEHIND)
+    refused = refusals(lake, admitted, made, policy, made.lease.buckets) if len(admitted) else {}
+    return behind | refused | known
 
 
 def refusals(lake: Lake, hashes: pl.Series, made: Plan, policy: Policy, buckets: Sequence[int]) -> dict[int, str]:

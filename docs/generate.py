@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from code: tables, policy, commands, and the outcomes in architecture.md.
+"""Write the pages of docs/ that are made from code: tables, policy, commands, scale, outcomes of architecture.md.
 
     python -m docs.generate            write them
     python -m docs.generate --check    say which are stale; exit 1 if one is
@@ -23,6 +23,7 @@ from crawl_pipeline.core.outcome import ORDERED, OUTCOMES, Consequence
 from crawl_pipeline.core.settings import SETTABLE
 from crawl_pipeline.core.tables import TABLES, Table
 from crawl_pipeline.views import VIEWS, View
+from docs import scale
 
 ROOT = Path(__file__).parent
 MADE = "<!-- Made by `python -m docs.generate`; edit the code, not this page. -->"
@@ -207,6 +208,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "tables.md": lambda page: tables(),
     "policy.md": lambda page: policy(),
     "commands.md": lambda page: commands(),
+    "scale.md": lambda page: scale.page(),
     "architecture.md": with_outcomes,
 }
 
