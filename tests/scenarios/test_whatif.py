@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -116,13 +117,24 @@ def test_where_no_round_has_followed_two_policies_are_compared_as_of_that_time(c
     assert set(found.urls["selected"]) == {BOTH, ONLY_NEW}
 
 
-def test_two_named_policies_can_be_compared_where_no_policy_was_in_force(tmp_path):
-    crawl = Crawl(tmp_path, site("a.test", pages=3), rules=OLD).seed("http://a.test/")
+def test_two_named_policies_can_be_compared_where_no_snapshot_was_kept(crawl):
+    then = replace(past.of_round(crawl.lake, first_of_second_visit(crawl)), policy_id="0000")
 
     with pytest.raises(NotThen, match="snapshot of the policy"):
-        whatif.whatif(crawl.lake, OLD, NOON, NOON)
-    (found,) = whatif.whatif(crawl.lake, OLD, NOON, NOON, OLD)
-    assert found.counts().rows() == [(found.urls["bucket"][0], BOTH, 1)]
+        whatif.compare(crawl.lake, then, OLD)
+    found = whatif.compare(crawl.lake, then, OLD, OLD)
+    assert set(found.urls["selected"]) == {BOTH}
+
+
+def test_what_the_policy_would_block_is_told(crawl):
+    number = first_of_second_visit(crawl)
+    url = compared(crawl, number).urls["url"][0]
+    by_url = compared(crawl, number, block={"urls": [url]}).urls.filter(url=url)
+    by_host = compared(crawl, number, block={"hosts": ["a.test"]}).urls.filter(host="a.test", selected=ONLY_OLD)
+
+    assert by_url["new"].to_list() == ["left out: blocked by block.urls"]
+    assert by_host.height
+    assert set(by_host["new"].str.extract(r"^([^(]+) \(")) == {"left out: blocked by block.hosts"}
 
 
 @pytest.mark.parametrize(
