@@ -93,9 +93,9 @@ class Audit:
         }  # fmt: skip
 
 
-def audit(lake: Files) -> Audit:
+def audit(lake: Files, promises: Iterable[Promise] = PROMISES) -> Audit:
     """Judge a crawl by its own log."""
-    return _audit(lake, PROMISES, own=True)
+    return _audit(lake, promises, own=True)
 
 
 def audit_server(lake: Files, known_to_both: Result, judged: int) -> Audit:

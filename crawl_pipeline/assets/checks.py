@@ -8,7 +8,7 @@ takes one answer per check and run.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import polars as pl
@@ -26,26 +26,16 @@ ACCOUNTS = dg.AssetCheckSpec(
 MANNERS = dg.AssetCheckSpec(
     "manners",
     asset="fetches",
-    description="In this run no host was asked too soon, nor for two things at once.",
+    description="In this run every promise to hosts was kept: turns, rests, Retry-After, robots.txt, pauses, our name.",
 )
 INLINE = [ACCOUNTS, MANNERS]
 
-_SENTENCES = (
-    (ACCOUNTS, ("selected_equals_sum_of_outcomes",)),
-    (MANNERS, ("a_host_is_never_asked_too_soon", "a_host_is_never_asked_twice_at_once")),
-)
 _JUDGED = (
-    "bucket",
-    "round",
-    "request_id",
-    "host",
-    "url",
-    "cause",
-    "worker",
-    "started_at",
-    "ended_at",
-    "gap_s",
-)
+    "bucket", "round", "request_id", "host", "origin", "url", "cause", "worker", "started_at", "ended_at", "gap_s",
+    "http_status", "outcome", "retry_after_s", "policy_id", "user_agent",
+)  # fmt: skip
+A_DAY = timedelta(days=1)
+"""How old a robots.txt answer may be."""
 SHOWN = 10
 
 
@@ -77,16 +67,47 @@ def recent_fetches(lake: "Lake", policy: "Policy", rows: pl.DataFrame) -> pl.Dat
     return found.select(_JUDGED).collect()
 
 
-def judge(rows: pl.DataFrame, fetches: pl.DataFrame) -> Iterator[dg.AssetCheckResult]:
-    """Answer the checks for the rounds in `rows` and the requests in `fetches`."""
+def in_force(lake: "Lake", fetches: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The robots.txt answers that may have been in force at these requests, and what people had ordered."""
+    if fetches.is_empty():
+        return {}
+    since = fetches["started_at"].min() - A_DAY  # type: ignore[operator]
+    asked = pl.col("origin").is_in(fetches["origin"].unique().to_list()) & (pl.col("fetched_at") >= since)
+    robots = lake.scan("robots", buckets=fetches["bucket"].unique().to_list(), where=asked)
+    orders = lake.scan("orders", where=pl.col("kind").is_in(["policy", "pause", "resume"]))
+    return {"robots": robots.collect(), "orders": orders.collect()}
+
+
+def judge(
+    rows: pl.DataFrame, fetches: pl.DataFrame, others: Mapping[str, pl.DataFrame] | None = None
+) -> Iterator[dg.AssetCheckResult]:
+    """Answer the checks for the rounds in `rows` and the requests in `fetches`; `others`: what was in force."""
     from crawl_pipeline import corpus  # noqa: PLC0415 (keeps the code server small)
 
-    committed = fetches.select("bucket", "round").unique()  # earlier rounds than this run's among them
-    parts = {ACCOUNTS.key: Part({"rounds": rows}), MANNERS.key: Part({"rounds": committed, "fetches": fetches})}
-    for spec, names in _SENTENCES:
-        found = [corpus.run_test(parts[spec.key], name) for name in names]
-        judged = {"rounds judged": rows["round"].n_unique(), "requests judged": fetches.height}
-        yield result(found, check_name=spec.name, asset_key=spec.asset_key, metadata=judged)
+    accounts = [corpus.run_test(Part({"rounds": rows}), "selected_equals_sum_of_outcomes")]
+    judged = {"rounds judged": rows["round"].n_unique(), "requests judged": fetches.height}
+    yield result(accounts, check_name=ACCOUNTS.name, asset_key=ACCOUNTS.asset_key, metadata=judged)
+    yield _manners(rows, {"fetches": fetches, **(others or {})}, judged)
+
+
+def _manners(rows: pl.DataFrame, frames: Mapping[str, pl.DataFrame], judged: Mapping[str, int]) -> dg.AssetCheckResult:
+    """The promises to hosts, judged by the same SQL as in `crawl audit`; the last one, the record, is the accounts'."""
+    from crawl_pipeline import auditing, corpus  # noqa: PLC0415
+
+    before = pl.concat([frame.select("bucket", "round") for name, frame in frames.items() if name != "orders"])
+    before = before.unique().join(rows, on=["bucket", "round"], how="anti")
+    part = Part({**frames, "rounds": pl.concat([TABLES["rounds"].frame(rows), TABLES["rounds"].frame(before)])})
+    found = auditing.audit(part, [promise for promise in auditing.PROMISES if promise.id != "P8"])
+    noted = corpus.run_test(part, "a_host_is_never_asked_too_soon")
+    results = [each for finding in found.findings for each in finding.results]
+    numbers = {f"{each.promise.id} violations: {each.promise.says}": each.violations for each in found.findings}
+    metadata: dict[str, Any] = {
+        **judged, **numbers, "requests under an unknown policy": found.unjudged,
+        **({"least margin": float(found.margins["least_margin"][0]),
+            "median margin": float(found.margins["median_margin"][0])} if found.margins.height else {}),
+        "margins": dg.MetadataValue.md(f"Rest ÷ what was owed; 1 is exact\n\n{markdown(found.margins)}"),
+    }  # fmt: skip
+    return result([*results, noted], check_name=MANNERS.name, asset_key=MANNERS.asset_key, metadata=metadata)
 
 
 def result(
@@ -94,7 +115,7 @@ def result(
     *,
     check_name: str,
     asset_key: dg.AssetKey,
-    metadata: Mapping[str, int] | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> dg.AssetCheckResult:
     """One check's answer: it holds if all its sentences do; some offending rows are shown."""
     broken = [test for test in found if not test.holds]

@@ -131,7 +131,7 @@ def _report(
     spent = {"crawl/rounds": telling.span(rows), "crawl/worker_s": f"{work.seconds:.3f}"}
     context.instance.add_run_tags(context.run.run_id, spent)
     context.log.info(f"The worker stopped: {work.stopped or work.trouble}")
-    yield from checks.judge(rows, recent)
+    yield from checks.judge(rows, recent, checks.in_force(lake, recent))
 
 
 def _end(asked: list[int], work: _Work) -> None:

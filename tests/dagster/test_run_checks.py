@@ -22,7 +22,8 @@ def at(second: float) -> datetime:
 def requests(*spans: tuple[float, float], host: str = "a.test", gap_s: float = 2.0) -> pl.DataFrame:
     """Requests to one host, each from and until so many seconds after noon."""
     return FETCHES.frame(
-        [{"bucket": 0, "round": 7, "request_id": i, "host": host, "url": f"http://{host}/{i}", "cause": "page",
+        [{"bucket": 0, "round": 7, "request_id": i, "host": host, "url": f"http://{host}/{i}", "cause": "robots",
+          "origin": f"http://{host}",
           "started_at": at(start), "ended_at": at(end), "gap_s": gap_s, "worker": "w"}
          for i, (start, end) in enumerate(spans)]
     )  # fmt: skip
@@ -57,6 +58,16 @@ def test_a_failed_check_shows_the_sentence_and_the_offending_rows():
     assert "starts no sooner" in shown
     assert "| a.test | http://a.test/0 |" in shown
     assert manners.metadata["offending rows"].value == 1
+
+
+def test_every_promise_is_a_number_of_the_check():
+    page = requests((0, 1), (3, 4)).with_columns(cause=pl.lit("page"))
+    [_, manners] = checks.judge(rounds(0), page)
+
+    assert not manners.passed
+    assert manners.metadata["P5 violations: robots.txt is obeyed"].value == 2
+    assert manners.metadata["P1 violations: one request at a time to a host"].value == 0
+    assert "robots_come_first" in manners.metadata
 
 
 def test_the_margin_is_how_much_longer_than_promised_a_host_was_left_alone():
