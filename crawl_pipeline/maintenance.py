@@ -20,7 +20,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import orphaning
+from crawl_pipeline import ordering, orphaning
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import TABLES, Table
 from crawl_pipeline.lake import WEEK, Lake, Lease, LeaseHeld, LeaseLost, Size, check_retention
@@ -103,19 +103,21 @@ def maintain(
     lake: Lake, policy: Policy | None = None, *, hours: int = WEEK, clock: Clock = _now,
     tell: Tell = lambda step: None,
 ) -> Maintained:  # fmt: skip
-    """Do all there is to do; `tell` hears of each step before it is done. Without a policy, orphans are not looked for.
+    """Do all there is to do; `tell` hears of each step before it is done. Without a policy, orphans are not looked for;
+    `policy` is what the policy file says.
 
     Raise LeaseHeld if another maintenance is at work, RetentionTooShort if `hours` is less than a week.
     """
     check_retention(hours)
+    rules = None if policy is None else ordering.policy_in_force(lake, policy)
     before = {name: lake.size(name) for name in TABLES}
     done, turned = {name: _Done() for name in TABLES}, (0, 0)
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
         if lease is not None:
-            if policy is not None:
+            if rules is not None:
                 tell("frontier: look for orphans")
-                turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), policy, clock())
+                turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), rules, clock())
             _under_lease(lake, lease, clock, tell, done)
     for name in TABLES:
         tell(f"{name}: delete old files")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from crawls import DAY, NOON, Crawl, policy
 
-from crawl_pipeline import maintenance, past
+from crawl_pipeline import maintenance, ordering, past
 from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, redirect, robots, robots_text, routes, validated
@@ -173,4 +173,17 @@ def test_what_maintenance_says_is_a_round_that_moves_no_cursor_and_is_not_taken_
     assert maintain(crawl).orphans == 0
     assert crawl.rows("rounds").height == ledger.height
     crawl.run(partial(crawl.worker, 30.0))
+    crawl.check()
+
+
+def test_an_interval_that_is_set_by_an_order_holds_for_orphans_and_what_is_forgotten_is_none(tmp_path):
+    crawl = a_site(tmp_path, {"/": linking(["/page", "/other"], []), "/page": html("P"), "/other": html("O")})
+    day_after_day(crawl)
+    ordering.set_key(crawl.lake, RULES, "recrawl.longest_s", str(10 * DAY), now=NOON)
+    ordering.forget(crawl.lake, hrefs=["http://a.test/other"], now=NOON)
+    day_after_day(crawl)
+
+    assert maintain(crawl).orphans == 1
+    assert timedelta(days=10) < crawl.url(PAGE)["due_at"] - NOON < timedelta(days=13)
+    assert crawl.url("http://a.test/other")["status"] == "forgotten"
     crawl.check()
