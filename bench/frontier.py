@@ -33,8 +33,10 @@ from bench.frontier_ways import Price, merged, priced, rewritten
 from bench.known_urls import ACTIVE_HOSTS, NOW, OUTCOMES, POLICY, active, build, host_names
 from crawl_pipeline import harvest, planning
 from crawl_pipeline.core import admission, urls
+from crawl_pipeline.core.orders import NOTHING
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.seen import FULL
+from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.fetch import reading
 from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
@@ -207,7 +209,8 @@ def _steps(
     new = links.join(seen.to_frame(), on="url_hash", how="anti")
     watch.time("seen_all_new", SeenSet(exact=True).known, sight, new, cursors, POLICY)
     watch.time("seen_all_new_by_filter", sieve.known, sight, new, cursors, FILTERED)
-    hosts, _ = watch.time("hosts", catching_up._hosts, sight, links, catching_up._new_orders(sight, cursors), POLICY)
+    given = catching_up._new_orders(sight, cursors)
+    hosts, _ = watch.time("hosts", catching_up._hosts, sight, links, given, POLICY, NOTHING)
     admitted = watch.time("budgets", admission.admit, links, seen, hosts, POLICY, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
     due = watch.time("due", listing.due, sight, rows, (), POLICY)
@@ -221,7 +224,8 @@ def _bytes(root: str) -> int:
 def of_size(count: int, rounds: int, kept: Path | None, ways: bool) -> dict[str, Any]:
     """Build a lake that knows so many URLs and measure a copy of it; with `kept`, one that was built before."""
     with tempfile.TemporaryDirectory(prefix="bench-frontier-", dir=kept) as folder:
-        built, copy = Path(kept or folder, f"known-{count}"), f"{folder}/lake"
+        tables = urls.hash64(repr([(name, table.schema) for name, table in TABLES.items()])) & 0xFFFFFFFF
+        built, copy = Path(kept or folder, f"known-{count}-{tables:08x}"), f"{folder}/lake"
         if not built.exists():
             _apart(build, f"{folder}/building", count)
             Path(folder, "building").rename(built)
