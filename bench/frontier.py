@@ -89,7 +89,9 @@ def outcomes(plan: Plan, known: list[str], now: datetime) -> Cut:
         for number, target in enumerate(target for queue in plan.queues for target in queue.targets)
     ]
     pace = HostPace(download_s=0.2)
-    hosts = [HostState(q.host, q.bucket, pace, now, (), ("192.0.2.1",), len(q.targets)) for q in plan.queues]
+    hosts = [
+        HostState(q.host, q.bucket, pace, now, (), ("192.0.2.1",), {now.date(): len(q.targets)}) for q in plan.queues
+    ]
     return Cut(visits, [visit.request for visit in visits if visit.request], [], hosts)
 
 

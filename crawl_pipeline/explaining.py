@@ -58,7 +58,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     why = _why_forgotten(facts) or (
         f"it is known, and {barred}: not asked for until the policy no longer says so" if barred is not None else None
     )
-    why = why or _why_known(facts["frontier"], facts["host"] or {}, policy, now)
+    why = why or _why_known(facts["frontier"], hosts, policy, now)
     return Explanation(url, unobeyed or why, facts)
 
 
@@ -139,20 +139,22 @@ def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, p
     return f"it was not known: {refusal}"
 
 
-def _why_known(row: dict[str, Any], host: dict[str, Any], policy: Policy, now: datetime) -> str:
+def _why_known(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: datetime) -> str:
     if row["outcome"] is not None and (row["due_at"] is None or row["due_at"] > now):
         again = f"; due again {row['due_at']:%F %T} UTC" if row["due_at"] else "; not due again by itself"
         said = f" ({row['reason']})" if row["reason"] else ""
         lone = "no page links to it any more; " if row["status"] == ORPHAN else ""
         return f"{lone}its last fetch came to {row['outcome']}: {OUTCOMES[row['outcome']].says}{said}{again}"
     before = f" after {row['outcome']}" if row["outcome"] else ""
-    quota, wait = selection.quota(pl.DataFrame([host], schema_overrides={"robots": pl.Object}), policy, now).select(
-        "quota", "wait"
-    ).row(0)  # fmt: skip
-    if host.get("paused"):
+    host = hosts.filter(pl.col("host") == row["host"])
+    if host["paused"].any():
         return f"it waits{before}: a person paused its host"
-    if quota == 0:
-        return f"it waits{before}: {wait}, until {host['next_allowed_at']:%F %T} UTC"
+    _, quota, wait = selection.quota(host, policy, now).row(0)
+    site_is_full = not selection.sites_left_today(hosts, policy, now)[host["site"].item()]
+    if quota == 0 or site_is_full:
+        held = wait if quota == 0 else "site's day is full"
+        until = selection.turns(host.select("host"), hosts, policy, now)[0]
+        return f"it waits{before}: {held}, until {until:%F %T} UTC"
     return f"it waits{before} in band {row['band']} for the next round of bucket {row['bucket']}"
 
 

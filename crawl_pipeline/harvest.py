@@ -232,20 +232,21 @@ def _hosts(plan: Plan, states: Sequence[HostState]) -> pl.DataFrame:
     by_host = {state.host: state for state in states}
     rows = [
         row | {"known_count": row["known_count"] + gained.get(row["host"], 0)}
-        | (_asked(row, by_host[row["host"]], plan.now) if row["host"] in by_host else {})
+        | (_asked(row, by_host[row["host"]]) if row["host"] in by_host else {})
         for row in plan.hosts.filter(pl.col("host").is_in(list(changed))).iter_rows(named=True)
     ]  # fmt: skip
     return HOSTS.frame(rows)
 
 
-def _asked(row: Mapping[str, object], state: HostState, now: datetime) -> dict[str, object]:
-    pace, today = state.pace, now.date()
-    so_far = int(str(row["day_count"])) if row["day"] == today else 0
+def _asked(row: Mapping[str, Any], state: HostState) -> dict[str, object]:
+    pace, day = state.pace, max([*state.asked, *([row["day"]] if row["day"] else [])], default=None)
+    so_far = row["day_count"] if row["day"] == day else 0
     return {
         "next_allowed_at": state.next_allowed_at, "crawl_delay_s": pace.crawl_delay_s, "download_s": pace.download_s,
         "backoff_s": pace.backoff_s, "calm_count": pace.calm_count, "failures": pace.failures,
-        "fetched_count": int(str(row["fetched_count"])) + state.asked_count, "day": today,
-        "day_count": so_far + state.asked_count, "addresses": list(state.addresses) or row["addresses"],
+        "fetched_count": int(str(row["fetched_count"])) + state.asked_count, "day": day,
+        "day_count": so_far + (state.asked.get(day, 0) if day else 0),
+        "addresses": list(state.addresses) or row["addresses"],
         "robots": [
             {"origin": answer.origin, "robots_id": answer.robots_id, "state": answer.state,
              "expires_at": answer.expires_at}

@@ -237,6 +237,7 @@ class Budget(Section):
     urls_per_host: PositiveInt = key(100_000, "known URLs of one host")
     urls_per_site: PositiveInt = key(1_000_000, "known URLs of one site")
     fetches_per_host_day: PositiveInt = key(20_000, "pages asked of one host in a UTC day")
+    fetches_per_site_day: PositiveInt = key(100_000, "pages asked of all hosts of one site in a UTC day")
     url_length: PositiveInt = key(2_000, "characters of a canonical URL")
     path_depth: PositiveInt = key(12, "non-empty path segments")
     query_parameters: Count = key(10, "parameters in the query")

@@ -53,8 +53,11 @@ def judge(
         .with_columns(rank=pl.col("draw").rank("ordinal").over("host"), quota=pl.col("quota").fill_null(0))
     )
     in_turn = pl.col("rank") <= pl.col("quota")
-    chosen = _within_limits(ranked.filter(in_turn), policy)["url_hash"]
-    why = pl.when(in_turn).then(pl.lit("round full")).otherwise(pl.col("wait").fill_null("host unknown"))
+    within = _within_sites_day(ranked.filter(in_turn), hosts, policy, now)
+    chosen = _within_limits(within, policy)["url_hash"]
+    full = pl.when(pl.col("url_hash").is_in(within["url_hash"].implode())).then(pl.lit("round full"))
+    of_turn = full.otherwise(pl.lit("site's day is full"))
+    why = pl.when(in_turn).then(of_turn).otherwise(pl.col("wait").fill_null("host unknown"))
     left_out = pl.when(~pl.col("url_hash").is_in(chosen.implode())).then(why)
     return ranked.with_columns(left_out=left_out).drop("wait")
 
@@ -73,8 +76,9 @@ def turns(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime)
     """
     waiting = hosts.filter(~pl.col("paused")).join(due, on="host", how="semi")
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
+    of_site = sites_left_today(hosts, policy, now)
     return [
-        max(may_ask_at(row, now)[0], now if left_today(row, policy, now) else midnight)
+        max(may_ask_at(row, now)[0], now if left_today(row, policy, now) and of_site[row["site"]] else midnight)
         for row in waiting.iter_rows(named=True)
         if blocks.of_host(row["host"], row["site"], policy.block) is None
     ]
@@ -96,6 +100,13 @@ def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:
     """How many pages the host may still be asked for on this UTC day."""
     asked = int(str(row["day_count"] or 0)) if row["day"] == now.date() else 0
     return max(0, policy.fetches_per_day(str(row["host"])) - asked)
+
+
+def sites_left_today(hosts: pl.DataFrame, policy: Policy, now: datetime) -> dict[str, int]:
+    """How many pages each site may still be asked for on this UTC day; `hosts` has all hosts of the sites."""
+    today = pl.when(pl.col("day") == now.date()).then("day_count").otherwise(0)
+    asked = hosts.group_by("site").agg(today.sum())
+    return {site: max(0, policy.budget.fetches_per_site_day - count) for site, count in asked.iter_rows()}
 
 
 def _quota(row: dict[str, object], policy: Policy, now: datetime, seconds: float) -> tuple[int, str]:
@@ -132,6 +143,17 @@ def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDAr
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
     return ((z >> np.uint64(11)).astype(np.float64) + 1) / 2**53
+
+
+def _within_sites_day(allowed: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
+    """As many URLs of each site as its day has left, every host's first before anybody's second."""
+    left = sites_left_today(hosts, policy, now)
+    days = pl.DataFrame(
+        {"site": list(left), "_left": list(left.values())}, schema={"site": pl.String, "_left": pl.Int64}
+    )
+    sites = hosts.select("host", "site").join(days, on="site")
+    ranked = allowed.join(sites, on="host").sort("rank", "draw")
+    return ranked.filter(pl.int_range(pl.len()).over("site") < pl.col("_left")).drop("site", "_left")
 
 
 def _within_limits(allowed: pl.DataFrame, policy: Policy) -> pl.DataFrame:

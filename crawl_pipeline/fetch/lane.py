@@ -6,10 +6,10 @@ a page, its robots.txt, a redirect of another host's robots.txt, passes through 
 Invariant: requests of one lane never overlap, none starts before `allowed_at`, and none at or after `stop_at()`.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 
 import httpx
 import trio
@@ -48,7 +48,7 @@ class HostLane:
         self._turn = trio.Lock()
         self._sleeps: set[trio.CancelScope] = set()
         self._addresses: dict[str, None] = {}
-        self._asked_count = 0
+        self._asked = Counter[date]()
         self._touched = False
         self._last: Request | None = None
 
@@ -125,7 +125,7 @@ class HostLane:
     @property
     def unreported(self) -> int:
         """Pages asked for, or being asked for, that `take_state` has not told of."""
-        return self._asked_count + self._turn.locked()
+        return self._asked.total() + self._turn.locked()
 
     def take_state(self) -> HostState | None:
         """The host as it stands, if it was asked since the last call."""
@@ -133,9 +133,9 @@ class HostLane:
             return None
         state = HostState(
             self.host, self.bucket, self.pace, self._clock.at(self.allowed_at), tuple(self.robots.values()),
-            tuple(self._addresses), self._asked_count,
+            tuple(self._addresses), dict(self._asked),
         )  # fmt: skip
-        self._touched, self._asked_count = False, 0
+        self._touched, self._asked = False, Counter()
         return state
 
     async def close(self) -> None:
@@ -149,7 +149,7 @@ class HostLane:
         self.pace, gap_s = politeness.after(self.pace, name, download_s, got.retry_after_s, self._policy, self.host)
         self.allowed_at = trio.current_time() + gap_s
         self._touched = True
-        self._asked_count += cause != "robots"
+        self._asked[got.started_at.date()] += cause != "robots"
         if got.address:
             self._addresses[got.address] = None
         location = redirects.target(got.values("location"), got.url).url if name == "redirected" else None

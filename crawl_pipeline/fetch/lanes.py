@@ -89,11 +89,15 @@ class Lanes:
         for lane in self._lanes.values():
             lane.targets.clear()
         selected, started = Counter(self._in_hand.values()), list[HostLane]()
+        asked = self._asked_of_sites()
         for queue in queues:
-            lane = self._lane(queue)
+            lane, site = self._lane(queue), urls.site(queue.host)
             fresh = [target for target in queue.targets if target.url_hash not in self._in_hand]
             most = len(fresh) if queue.left_today is None else max(0, queue.left_today - lane.unreported)
+            if queue.site_left_today is not None:
+                most = min(most, max(0, queue.site_left_today - asked[site]))
             lane.targets.extend(fresh[:most])
+            asked[site] += len(lane.targets)
             selected[queue.bucket] += len(lane.targets)
             if lane.targets and not lane.running:
                 lane.running = True
@@ -101,6 +105,14 @@ class Lanes:
                 started.append(lane)
         self._look_ahead(started)
         return selected
+
+    def _asked_of_sites(self) -> Counter[str]:
+        """Pages asked of each site that no cut has told of: while a list was made, the one before was asked on."""
+        asked = Counter[str]()
+        for host, lane in self._lanes.items():
+            if lane.unreported:
+                asked[urls.site(host)] += lane.unreported
+        return asked
 
     def cut(self) -> Cut:
         """Take all that is finished, with the state of every host that was asked."""

@@ -7,7 +7,7 @@ requests leave the lanes in cuts, each in exactly one.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.robots import Rules
@@ -63,6 +63,8 @@ class HostQueue:
     targets: tuple[Target, ...]
     left_today: int | None = None
     """Pages the host may still be asked for on this day, where that is little; counted from the last cut."""
+    site_left_today: int | None = None
+    """The same of all hosts of its site together."""
 
 
 @dataclass(slots=True)
@@ -103,7 +105,13 @@ class HostState:
     next_allowed_at: datetime
     robots: tuple[RobotsAnswer, ...]
     addresses: tuple[str, ...]
-    asked_count: int
+    asked: Mapping[date, int]
+    """Pages asked for, by UTC day."""
+
+    @property
+    def asked_count(self) -> int:
+        """Pages asked for since the cut before."""
+        return sum(self.asked.values())
 
 
 @dataclass(frozen=True, slots=True)

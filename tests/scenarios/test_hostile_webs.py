@@ -1,8 +1,11 @@
 """Webs without end and hosts in trouble: budgets end the first, patience the second, and neither harms others."""
 
+from datetime import date
+
 import httpx
+import polars as pl
 import pytest
-from crawls import ALMOST, Crawl, policy
+from crawls import ALMOST, Crawl, policy, taking
 
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.shapes import calendar, endless_depth, facets, redirect_loop, redirect_maze, session_ids
@@ -220,6 +223,39 @@ def test_a_hosts_day_is_never_passed_and_the_worker_does_not_spin_for_midnight(t
     crawl.work(seconds=600)
     assert len(crawl.stored("a.test")) == 9
     crawl.check()
+
+
+@pytest.mark.parametrize("plans_take_s", [0.0, 3.0])
+def test_the_hosts_of_a_site_never_pass_its_day_together(tmp_path, plans_take_s):
+    hosts = [site(f"{name}.a.test", pages=9) for name in "xyz"]
+    rules = policy(budget={"fetches_per_site_day": 10})
+    crawl = Crawl(tmp_path, *hosts, rules=rules).seed(*(f"http://{name}.a.test/" for name in "xyz"))
+
+    crawl.run(lambda: crawl.worker(3_600, in_thread=taking(plans_take_s)))
+
+    assert sum(len(crawl.asked(f"{name}.a.test")) for name in "xyz") == 10
+    assert min(len(crawl.asked(f"{name}.a.test")) for name in "xyz") >= 2
+    assert crawl.tally("left_out")["site's day is full"] > 0
+
+    crawl.wait(13 * 3_600)
+    crawl.work(seconds=3_600)
+    assert sum(len(crawl.asked(f"{name}.a.test")) for name in "xyz") == 20
+    crawl.check()
+
+
+def test_what_is_asked_after_midnight_counts_for_the_new_day(tmp_path):
+    crawl = Crawl(
+        tmp_path, site("a.test", pages=60, crawl_delay_s=30), rules=policy(budget={"fetches_per_host_day": 20})
+    )
+    crawl.work(seconds=1)
+    crawl.wait(12 * 3_600 - 150)
+
+    crawl.seed("http://a.test/").work(seconds=7_200)
+
+    pages = crawl.rows("fetches").filter(pl.col("cause") == "page")
+    by_day = dict(pages.group_by(pl.col("started_at").dt.date()).len().iter_rows())
+    assert by_day == {date(2026, 3, 1): 4, date(2026, 3, 2): 20}
+    crawl.check(rest_s=30)
 
 
 def test_a_host_whose_turn_lies_beyond_the_end_makes_no_idle_rounds(tmp_path):
