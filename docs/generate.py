@@ -24,9 +24,11 @@ from crawl_pipeline.core.settings import SETTABLE
 from crawl_pipeline.core.tables import TABLES, Table
 from crawl_pipeline.views import VIEWS, View
 from docs import scale
+from docs.robots_matrix import MATRIX
 
 ROOT = Path(__file__).parent
 MADE = "<!-- Made by `python -m docs.generate`; edit the code, not this page. -->"
+MATRIX_BEGIN, MATRIX_END = "<!-- RFC 9309: made by docs/generate.py -->", "<!-- end of RFC 9309 -->"
 BEGIN, END = "<!-- outcomes: made by docs/generate.py -->", "<!-- end of outcomes -->"
 
 
@@ -181,14 +183,23 @@ def _again(meaning: Consequence) -> str:
 
 def with_outcomes(page: str) -> str:
     """The page with the outcome table, and the one of orders, between its marks."""
-    before, found, rest = page.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not found or not closed:
-        raise ValueError(
-            f"expected the lines {BEGIN!r} and {END!r} in architecture.md, found {bool(found)}, {bool(closed)}"
-        )
     said = "What a person orders changes known URLs too. Failed fetches in a row are then counted anew."
-    return f"{before}{BEGIN}\n\n{outcomes()}\n{said}\n\n{ordered()}\n{END}{after}"
+    return with_block(page, BEGIN, END, f"{outcomes()}\n{said}\n\n{ordered()}")
+
+
+def with_matrix(page: str) -> str:
+    """The page with what RFC 9309 asks, and the test that proves each, between its marks."""
+    rows = ((where, rule, f"`{test}`") for where, rule, test in MATRIX)
+    return with_block(page, MATRIX_BEGIN, MATRIX_END, _markdown(("RFC 9309", "what we do", "test"), rows))
+
+
+def with_block(page: str, begin: str, end: str, content: str) -> str:
+    """The page with this content between two marks."""
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"expected the lines {begin!r} and {end!r} in the page, found {bool(found)}, {bool(closed)}")
+    return f"{before}{begin}\n\n{content}\n{end}{after}"
 
 
 def _names(names: Sequence[str]) -> str:
@@ -210,6 +221,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "commands.md": lambda page: commands(),
     "scale.md": lambda page: scale.page(),
     "architecture.md": with_outcomes,
+    "politeness.md": with_matrix,
 }
 
 
