@@ -71,11 +71,13 @@ with asked as (
         policy_id,
         outcome in (
             'throttled', 'unavailable', 'protocol_error', 'timeout', 'connect_error', 'dns_error', 'tls_error'
-        ) as trouble
+        ) as trouble,
+        outcome = 'throttled' as throttled
     from fetches
 ),
 
--- Calm answers between two troubles cut a run of troubles, which asks for less than was promised, never for more.
+-- Back-off doubles for certain while a host says 429 again and again; any other trouble is counted as a first one. That
+-- asks for less than was promised, never for more.
 runs as (
     select
         bucket,
@@ -88,7 +90,8 @@ runs as (
         request_id,
         policy_id,
         trouble,
-        count(*) filter (not trouble) over (
+        throttled,
+        count(*) filter (not throttled) over (
             partition by host order by started_at, request_id rows between unbounded preceding and current row
         ) as calm_before
     from asked
@@ -106,7 +109,7 @@ paced as (
         request_id,
         policy_id,
         trouble,
-        count(*) filter (trouble) over (
+        count(*) filter (throttled) over (
             partition by host, calm_before
             order by started_at, request_id
             rows between unbounded preceding and current row
@@ -125,7 +128,7 @@ pairs as (
         lag(url) over earlier as previous_url,
         lag(ended_at) over earlier as previous_ended_at,
         lag((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) over earlier as previous_took_s,
-        lag(case when trouble then troubles else 0 end) over earlier as previous_troubles,
+        lag(case when trouble then greatest(troubles, 1) else 0 end) over earlier as previous_troubles,
         lag(policy_id) over earlier as policy_id
     from paced
     window earlier as (partition by host order by started_at, request_id)
