@@ -84,7 +84,7 @@ def _rows(first: int, sizes: Any, names: Any, is_active: Any) -> pl.DataFrame:
     score = pl.lit(POLICY.bands.depth_share).pow(pl.col("depth"))
     frame = frame.with_columns(
         url=pl.format("https://{}/{}/{}/{}-{}{}", "host", "a", "b", "c", "place", "tail"), score=score,
-        bucket=0, layer=pl.lit("base"), part=0, kind=pl.lit("link"), hops=0, attempts=0, tag=pl.lit("bench"),
+        bucket=0, layer=pl.lit("base"), layout=0, part=0, kind=pl.lit("link"), hops=0, attempts=0, tag=pl.lit("bench"),
         band=admission.band(score, POLICY),
         status=pl.when("never").then(pl.lit("gone")).when("fetched").then(pl.lit("fetched")).otherwise(pl.lit("waiting")),
         outcome=pl.when("never").then(pl.lit("redirected")).when("fetched").then(pl.lit("fetched")),
@@ -103,7 +103,7 @@ def visited(rows: pl.DataFrame) -> pl.DataFrame:
     visits, text = rng.integers(1, 30, fetched.height), rng.integers(-(2**63), 2**63 - 1, fetched.height)
     changes = (visits * rng.random(fetched.height) / 3).astype(int)
     told = fetched.select(
-        "bucket", "layer", "round", "url_hash", "host", fetched_at="found_at",
+        "bucket", "layer", "layout", "round", "url_hash", "host", fetched_at="found_at",
         interval_s=(pl.col("due_at") - pl.col("found_at")).dt.total_seconds(),
     )  # fmt: skip
     frame = told.with_columns(
@@ -125,7 +125,7 @@ def build(root: str, count: int) -> None:
     sizes = host_sizes(count)
     rows = pl.DataFrame({"host": host_names(len(sizes)), "known_count": sizes}).with_columns(
         bucket=0, site="host", seeded=True, paused=False, fetched_count="known_count", day_count=0, backoff_s=0.0,
-        calm_count=0, failures=0, found_at=pl.lit(NOW), round=1, layer=pl.lit("base"), download_s=0.2,
+        calm_count=0, failures=0, found_at=pl.lit(NOW), round=1, layer=pl.lit("base"), layout=0, download_s=0.2,
     )  # fmt: skip
     base(root, HOSTS, iter([HOSTS.frame(rows)]))
     lease = lake.claim([0], "bench", NOW, 3_600)

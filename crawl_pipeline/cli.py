@@ -6,6 +6,7 @@ Dagster is imported only by the commands that need it, so that all others start 
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from functools import wraps
 from pathlib import Path
@@ -102,7 +103,9 @@ def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
 
 
 @command()
-@click.option("--buckets", default=16, show_default=True, help="Host buckets; a power of two, fixed for the lake.")
+@click.option(
+    "--buckets", default=16, show_default=True, help="Host buckets; a power of two; `crawl rebucket` changes it."
+)
 @click.option("--agent", help="The crawler's name: letters, - and _.")
 @click.option("--contact", help="URL or mailto: address where a site owner reaches you.")
 @policy_file
@@ -314,6 +317,28 @@ def maintain(lake: str, vacuum_hours: int, policy_path: Path | None, *, orphans:
     policy = _policy(lake, policy_path) if orphans and there else None
     done = maintenance.maintain(Lake.open(lake), policy, hours=vacuum_hours)
     _print_json(done.figures()) if as_json else display.maintained(out, done)
+
+
+@command()
+@click.argument("buckets", type=int)
+@policy_file
+@as_json
+def rebucket(lake: str, buckets: int, policy_path: Path | None, *, as_json: bool) -> None:
+    """Give the lake another number of BUCKETS, a power of two. Stop all workers first; can be killed and repeated."""
+    from crawl_pipeline import rebucketing
+
+    opened, policy = Lake.open(lake), _policy(lake, policy_path)
+    tell = (lambda step: None) if as_json else (lambda step: out.print(escape(step)))
+    try:
+        done = rebucketing.rebucket(opened, policy, buckets, tell=tell)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        _print_json(asdict(done))
+        return
+    out.print(f"{done.before} → {done.after} buckets: {done.moved_hosts:,} of {done.hosts:,} hosts moved, with "
+              f"{done.moved_urls:,} of {done.urls:,} URLs, in {done.seconds:.1f} s")  # fmt: skip
+    out.print(f"for Dagster: set CRAWL_BUCKETS={done.after} and reload the definitions")
 
 
 @command()

@@ -52,7 +52,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     if known.is_empty():
         return Explanation(url, unobeyed or _why_unknown(lake, policy, url, hosts, in_force, facts), facts)
     facts["frontier"] = _one(known)
-    facts["requests"] = _requests(lake, bucket, url)
+    facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
     barred = blocks.of_url(url, policy.block)
     why = _why_forgotten(facts) or (
@@ -104,7 +104,7 @@ def explain_past(lake: Lake, href: str, then: Then, against: Policy | None = Non
     facts: dict[str, Any] = {
         "canonical": url, "bucket": bucket, "round": then.round or None, "planned": then.now, "policy": policy.id,
         "host": _one(made.hosts.filter(pl.col("host") == urls.host(url))), "frontier": row, "draw": draw,
-        "requests": _requests(lake, bucket, url, then.round),
+        "requests": _requests(lake, url, then.round),
     }  # fmt: skip
     in_hand = number in past.in_hand(lake, then)
     because = "it was being asked or read already" if in_hand else _why_then(lake, made, row, number, policy)
@@ -185,8 +185,10 @@ def _sources(lake: Lake, url: str) -> list[dict[str, Any]]:
     return links.select("source_url", "kind", "depth", "nofollow", "tag").collect().to_dicts()
 
 
-def _requests(lake: Lake, bucket: int, url: str, round_: int | None = None) -> list[dict[str, Any]]:
-    found = _rows(lake, "fetches", bucket, url).sort("started_at")
+def _requests(lake: Lake, url: str, round_: int | None = None) -> list[dict[str, Any]]:
+    """The latest requests, whatever bucket the host was in then."""
+    buckets = lake.once_in([urls.bucket(urls.site(urls.host(url)), lake.buckets)])
+    found = lake.scan("fetches", buckets=buckets, url_hashes=_hashes(url)).collect().sort("started_at")
     sent = (found if round_ is None else found.filter(pl.col("round") == round_)).tail(LATEST)
     return sent.select("started_at", "cause", "address", "http_status", "outcome", "reason", "robots_id").to_dicts()
 
@@ -215,4 +217,4 @@ def _hashes(url: str) -> pl.Series:
 
 
 def _one(rows: pl.DataFrame) -> dict[str, Any] | None:
-    return next(rows.drop("bucket", "layer", strict=False).iter_rows(named=True), None)
+    return next(rows.drop("bucket", "layer", "layout", strict=False).iter_rows(named=True), None)

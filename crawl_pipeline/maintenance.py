@@ -1,4 +1,4 @@
-"""Maintenance: keep a lake small. Fold state, join small files, sweep rows that never came to be, delete old files.
+"""Maintenance: keep a lake small. Fold state, join small files, sweep rows that nobody sees, delete old files.
 
 Decides the order and what is left alone; how each is done safely is the lake's. Never asks a host, never waits for a
 bucket: those that are held, or were left behind by a worker that vanished, are passed over and named. (Who takes over
@@ -140,7 +140,7 @@ def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[
             did.folded = len(lake.fold(lease, table, share=0, rounds=0, least=1))
         else:
             tell(f"{table.name}: join small files")
-            did.tidied = lake.tidy(table, buckets=lease.buckets, files=SMALL_FILES)
+            did.tidied = lake.tidy(table, buckets=(*lease.buckets, *lake.gone), files=SMALL_FILES)
 
 
 def _of_rounds(table: Table) -> bool:

@@ -38,7 +38,7 @@ def _of_bucket(lake: Lake, bucket: int, policy: Policy) -> pl.DataFrame:
     hashes = lake.scan("frontier", buckets=one, where=may_be).select("url_hash", "url", "status").collect()
     if hashes.is_empty():
         return FRONTIER.empty()
-    links = lake.scan("links", buckets=one).select("url_hash", "source_hash", "source_bucket", "round")
+    links = lake.scan("links", buckets=lake.once_in(one)).select("url_hash", "source_hash", "source_bucket", "round")
     sources = links.select("source_hash", "source_bucket").unique().collect(engine="streaming")
     alive = orphans.linked(links, _stored(lake, sources)).collect(engine="streaming")["url_hash"]
     seeded = _seeds(lake, hashes)
@@ -52,7 +52,10 @@ def _of_bucket(lake: Lake, bucket: int, policy: Policy) -> pl.DataFrame:
 
 def _stored(lake: Lake, sources: pl.DataFrame) -> pl.LazyFrame:
     """The rounds in which sources of links were stored or, if sitemaps, read (url_hash, round)."""
-    buckets, wanted = sources["source_bucket"].unique().to_list(), sources.lazy().select(url_hash="source_hash")
+    buckets, wanted = (
+        lake.once_in(sources["source_bucket"].unique().to_list()),
+        sources.lazy().select(url_hash="source_hash"),
+    )
     read = (pl.col("cause") == "sitemap") & (pl.col("outcome") == "fetched")
     told = [lake.scan("pages", buckets=buckets), lake.scan("fetches", buckets=buckets, where=read)]
     return pl.concat([rows.select("url_hash", "round").join(wanted, on="url_hash", how="semi") for rows in told])

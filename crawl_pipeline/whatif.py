@@ -122,7 +122,7 @@ def _why_not(lake: Lake, made: Plan, other: Plan, missing: pl.Series, policy: Po
 
 def refusals(lake: Lake, hashes: pl.Series, made: Plan, policy: Policy, buckets: Sequence[int]) -> dict[int, str]:
     """Why admission refused URLs, by their links: the rule that each link meets, else a budget that was full."""
-    links = lake.scan("links", buckets=buckets, url_hashes=hashes).collect()
+    links = lake.scan("links", buckets=lake.once_in(buckets), url_hashes=hashes).collect()
     site = pl.Series("site", [urls.site(host) for host in links["host"]], dtype=pl.String)
     judged = admission.judge(links.with_columns(site), made.hosts, policy, made.in_force)
     reasons = judged.group_by("url_hash").agg(pl.col("refusal").drop_nulls().unique().sort().str.join(", "))

@@ -63,7 +63,9 @@ def recent_fetches(lake: "Lake", policy: "Policy", rows: pl.DataFrame) -> pl.Dat
     rules = policy.politeness
     longest = max(rules.backoff_cap_s, rules.download_gap_cap_s)
     since = rows["started_at"].min() - timedelta(seconds=longest)  # type: ignore[operator]
-    found = lake.scan("fetches", buckets=rows["bucket"].unique().to_list(), where=pl.col("started_at") >= since)
+    found = lake.scan(
+        "fetches", buckets=lake.once_in(rows["bucket"].unique().to_list()), where=pl.col("started_at") >= since
+    )
     return found.select(_JUDGED).collect()
 
 

@@ -27,7 +27,9 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
     Only an answer counts: outages are no observation, else they would look like stability.
     """
     telling = visits.filter(pl.col("outcome").is_in(["fetched", "not_modified"]))
-    before = known.select("url_hash", pl.exclude("url_hash", "bucket", "round", "layer", "host").name.suffix("_before"))
+    before = known.select(
+        "url_hash", pl.exclude("url_hash", "bucket", "round", "layer", "layout", "host").name.suffix("_before")
+    )
     rows = telling.join(before, on="url_hash", how="left").with_columns(
         first=pl.col("fetched_at_before").is_null(),
         days=(pl.col("ended_at") - pl.col("fetched_at_before")).dt.total_microseconds() / (1e6 * DAY_S),

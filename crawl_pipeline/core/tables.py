@@ -86,6 +86,7 @@ COLUMNS = _columns(
     ("bucket", pl.Int16, "", "host bucket: hash64(site) mod the lake's bucket count"),
     ("round", pl.Int64, "", "the round that wrote the row, which exists once that is in `rounds`; grows, with gaps"),
     ("layer", pl.String, "", "`base`: snapshot written by a fold; `tail`: rows changed since, newest round wins"),
+    ("layout", pl.Int64, "", "0, or the round of the rebucketing that laid the row out; readers see the last one"),
     ("part", pl.Int16, "", "slice of a bucket's base: 0 for most hosts; the URLs of a large host are cut, in order, "
                            "into slices 1, 2, ... of some hundred thousand"),
     ("month", pl.String, "", "UTC month of the fetch, YYYY-MM; the unit of retention"),
@@ -242,22 +243,22 @@ ROBOTS = Table(
      "body"),
 )  # fmt: skip
 FRONTIER = Table(
-    "frontier", "state", ("url_hash",), ("bucket", "layer", "part"), ("host", "url"),
+    "frontier", "state", ("url_hash",), ("bucket", "layer", "layout", "part"), ("host", "url"),
     "one known URL",
-    ("bucket", "layer", "part", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band", "score",
-     "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts"),
+    ("bucket", "layer", "layout", "part", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band",
+     "score", "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts"),
 )  # fmt: skip
 HOSTS = Table(
-    "hosts", "state", ("host",), ("bucket", "layer"), ("host",),
+    "hosts", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
     "one host",
-    ("bucket", "layer", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at", "crawl_delay_s",
-     "download_s", "backoff_s", "calm_count", "failures", "robots", "known_count", "fetched_count", "day",
-     "day_count", "addresses", "found_at"),
+    ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
+     "crawl_delay_s", "download_s", "backoff_s", "calm_count", "failures", "robots", "known_count", "fetched_count",
+     "day", "day_count", "addresses", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
-    "change_frequency", "state", ("url_hash",), ("bucket", "layer"), ("host", "url_hash"),
+    "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),
     "one fetched URL",
-    ("bucket", "layer", "round", "url_hash", "host", "visit_count", "change_count", "gamma_a", "gamma_b",
+    ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "gamma_a", "gamma_b",
      "fetched_at", "changed_at", "text_hash", "interval_s", "etag", "last_modified"),
 )  # fmt: skip
 ROUNDS = Table(

@@ -2,7 +2,7 @@
 
 The only package that knows Delta, its errors and its concurrency. It never decides what to fetch or when.
 
-Three ideas carry it; each has its module.
+Four ideas carry it; each has its module.
 
 **A lease is a compare-and-set; its epoch fences late writers** (`leases`). A holder takes buckets by overwriting
 their rows of `leases` with the same table object it read them from: if anybody else moved one of those buckets in
@@ -18,9 +18,13 @@ of rounds that are not there. So a crash at any point leaves nothing to undo, an
 committed row of a key wins. When a bucket's tail has grown, a fold merges it into the base. Base rows have been
 committed before they were folded, so readers need not ask `rounds` about them.
 
-`writing` checks and replaces the rows of a round; `tidying` merges small files of logs; `sweeping` deletes rows of
-rounds that never came to be; `past` finds the versions that show the lake as an old round found it. `delta`, beneath
-them all, opens tables, checks their schemas and repeats a commit that collided.
+**A layout is a number on every row of state** (`layouts`). Which one is read, and how many buckets there are, is
+stamped on `rounds`; `moving` writes all rows anew for another count, then changes both in one commit.
+
+`writing` checks and replaces the rows of a round; `tidying` merges small files of logs; `sweeping` deletes rows that
+nobody sees: of rounds that never came to be, of layouts that are past; `past` finds the versions that show the
+lake as an old round found it. `delta`, beneath them all, opens tables, checks their schemas and repeats a commit that
+collided.
 """
 
 from crawl_pipeline.lake.delta import (
@@ -31,11 +35,12 @@ from crawl_pipeline.lake.delta import (
     RetentionTooShort,
     check_retention,
 )
-from crawl_pipeline.lake.lake import Lake, LakeExists, Size
+from crawl_pipeline.lake.lake import Lake, LakeExists, Size, check_count
 from crawl_pipeline.lake.leases import Lease, LeaseHeld, LeaseLost
+from crawl_pipeline.lake.moving import Move
 from crawl_pipeline.lake.past import TooLongAgo
 
 __all__ = [
     "WEEK", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "Lease", "LeaseHeld", "LeaseLost",
-    "RetentionTooShort", "Size", "TooLongAgo", "check_retention",
+    "Move", "RetentionTooShort", "Size", "TooLongAgo", "check_count", "check_retention",
 ]  # fmt: skip

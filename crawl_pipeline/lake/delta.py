@@ -119,6 +119,7 @@ class DeltaTable:
         self._opened: deltalake.DeltaTable | None = None
         # A version never changes, and a plan looks at one many times.
         self._live: tuple[int, pl.DataFrame] | None = None
+        self._stamps: dict[int, tuple[int | None, ...]] = {}
 
     def exists(self) -> bool:
         """Say whether the table is there."""
@@ -164,10 +165,10 @@ class DeltaTable:
             "or create a new lake and move the data"
         )
 
-    def read(self, look: Callable[[deltalake.DeltaTable], Found]) -> Found:
-        """Give what `look` finds in the newest version."""
+    def read(self, look: Callable[[deltalake.DeltaTable], Found], at: int | None = None) -> Found:
+        """Give what `look` finds in the newest version, or in version `at`."""
         with self._lock:
-            return look(self._fresh())
+            return look(self._at(at))
 
     def live(self, at: int | None = None) -> pl.DataFrame:
         """Live files: uri, rows, size, partition values, range of `round`, and the first host of tables with parts."""
@@ -178,6 +179,15 @@ class DeltaTable:
             if self._live is None or self._live[0] != at:
                 self._live = at, self.files(opened)
             return self._live[1]
+
+    def stamps(self, names: tuple[str, ...], at: int | None = None) -> tuple[int | None, ...]:
+        """Transaction identifiers of the newest version, or of version `at`."""
+        with self._lock:
+            if at is None or at not in self._stamps:
+                opened = self._at(at)
+                at = opened.version()
+                self._stamps = {at: tuple(map(opened.transaction_version, names))}
+            return self._stamps[at]
 
     def _at(self, version: int | None) -> deltalake.DeltaTable:
         """The table at a version; what is open may stand there already, and opening reads the log again."""
@@ -215,9 +225,9 @@ class DeltaTable:
             hive_partitioning=bool(partitions), hive_schema=partitions or None,
         ).select(self.table.column_names)  # fmt: skip
 
-    def dataset(self) -> ds.Dataset:
-        """Live files as an Arrow dataset."""
-        return self.read(lambda opened: opened.to_pyarrow_dataset())
+    def dataset(self, partitions: list[tuple[str, str, str]] | None = None) -> ds.Dataset:
+        """Live files, those of some partitions or all, as an Arrow dataset."""
+        return self.read(lambda opened: opened.to_pyarrow_dataset(file_pruning_predicate=partitions))
 
     def commit(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:
         """Commit what `decide` makes of the newest version; return the version this made, None if nothing was to do.

@@ -61,7 +61,7 @@ def fold(rounds: DeltaTable, state: DeltaTable, lease: Lease, due: Due, shape: S
     def decide(opened: deltalake.DeltaTable) -> Change | None:
         nonlocal folded
         rounds.read(lambda known: check_fences(lease, known.transaction_version))
-        live = state.files(opened)
+        live = state.files(opened).filter(pl.col("layout") == lease.layout)
         folded = due_buckets(live, lease.buckets, due)
         if not folded:
             return None
@@ -71,7 +71,7 @@ def fold(rounds: DeltaTable, state: DeltaTable, lease: Lease, due: Due, shape: S
         batches = _batches(state, live, pairs, folded, lease.round, shape)
         return Change(
             pa.RecordBatchReader.from_batches(schema, batches),
-            f"bucket in ({', '.join(map(str, folded))})",
+            f"bucket in ({', '.join(map(str, folded))}) and layout = {lease.layout}",
             fences(lease),
         )
 
@@ -101,10 +101,8 @@ def _batches(
     """Give the new rows bucket by bucket, of a large one some days at a time, so that memory is bounded."""
     for bucket in buckets:
         files = live.filter(pl.col("bucket") == bucket)
-        base = state.rows(files.filter(pl.col("layer") == "base"))
+        yield from base_rows(newest(state, files, pairs), state.table, int(files["rows"].sum()), shape)
         tail = state.rows(files.filter(pl.col("layer") == "tail"))
-        seen = of_rounds(tail, "bucket", pairs)
-        yield from _folded(partial(overlay, base, seen, state.table.key), state.table, files, shape)
         open_rows = tail.filter(pl.col("round") >= this_round).join(pairs.lazy(), on=["bucket", "round"], how="anti")
         yield from _in_one(open_rows.collect())
 
@@ -113,8 +111,15 @@ Now = Callable[[pl.Expr | None], pl.LazyFrame]
 """The newest rows of a bucket that satisfy a condition."""
 
 
-def _folded(now: Now, table: Table, files: pl.DataFrame, shape: Shape) -> Iterator[pa.RecordBatch]:
-    size = int(files["rows"].sum())
+def newest(state: DeltaTable, files: pl.DataFrame, pairs: pl.DataFrame) -> Now:
+    """Look at the newest committed row of each key in some files: what a reader sees of them."""
+    base = state.rows(files.filter(pl.col("layer") == "base"))
+    tail = state.rows(files.filter(pl.col("layer") == "tail"))
+    return partial(overlay, base, of_rounds(tail, "bucket", pairs), state.table.key)
+
+
+def base_rows(now: Now, table: Table, size: int, shape: Shape) -> Iterator[pa.RecordBatch]:
+    """Give the base of one bucket from its newest rows, of which there are `size` at the most."""
     cuts = slicing.cuts(now(None), shape.slice_rows) if "part" in table.column_names and size > shape.slice_rows else {}
     for span in _spans(now(None), table, shape.rows) if size > shape.rows else [None]:
         rows = laid_out(now(span).with_columns(layer=pl.lit("base")), table).collect()

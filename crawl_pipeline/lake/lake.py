@@ -5,7 +5,7 @@ that was forked must open the lake again.
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,10 +15,12 @@ import polars as pl
 import pyarrow.dataset as ds
 
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
-from crawl_pipeline.lake import caching, folding, leases, past, sweeping, tidying, visible, writing
+from crawl_pipeline.lake import caching, folding, layouts, leases, moving, past, sweeping, tidying, visible, writing
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.folding import SHAPE, Shape
+from crawl_pipeline.lake.layouts import Layout
 from crawl_pipeline.lake.leases import Lease
+from crawl_pipeline.lake.moving import Move
 from crawl_pipeline.lake.visible import Wanted
 
 MOST_BUCKETS = 1024
@@ -59,8 +61,7 @@ class Lake:
         backoff: Backoff | None = None,
     ) -> "Lake":
         """Make every table and stamp the bucket count. If it was killed half way, it can be repeated."""
-        if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
-            raise ValueError(f"expected a bucket count that is a power of two up to {MOST_BUCKETS}, found {buckets}")
+        check_count(buckets)
         tables = _tables(root, storage_options, backoff)
         if tables["leases"].exists():
             raise LakeExists(
@@ -69,6 +70,7 @@ class Lake:
         for table in tables.values():
             if table.table is not LEASES:
                 table.create()
+        layouts.begin(tables["rounds"], buckets)
         tables["leases"].create(leases.first_rows(buckets))  # last: a lake is there once its leases are
         return cls.open(root, storage_options, backoff)
 
@@ -84,18 +86,37 @@ class Lake:
             )
         with ThreadPoolExecutor(len(tables)) as pool:
             list(pool.map(DeltaTable.check, tables.values()))
-        return cls(root, tables, int(tables["leases"].live()["rows"].sum()))
+        return cls(root, tables, layouts.at(tables["rounds"]).buckets)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout in force: it changes when the lake is rebucketed, be it by another process."""
+        return layouts.at(self._tables["rounds"])
+
+    def once_in(self, buckets: Sequence[int]) -> tuple[int, ...]:
+        """The buckets in which logs of hosts of these buckets may lie: more than these once the lake was rebucketed."""
+        return self.layout.once_in(buckets, MOST_BUCKETS)
+
+    @property
+    def gone(self) -> range:
+        """Buckets that the lake may have had and has no more: their logs are still there, and nobody writes them."""
+        return range(self.buckets, MOST_BUCKETS)
 
     def claim(
         self, buckets: Sequence[int], holder: str, now: datetime, lease_s: float, *, skip_held: bool = False
     ) -> Lease:
         """Take the buckets in one commit, then fence off former holders.
 
-        Raise LeaseHeld if one of them is not free; with `skip_held` take those that are, and raise if none is.
+        Raise LeaseHeld if one of them is not free; with `skip_held` take those that are, and raise if none is. Raise
+        LakeMismatch if the lake was rebucketed since it was opened.
         """
-        lease = leases.claim(self._tables["leases"], buckets, holder, now, lease_s, skip_held)
-        writing.raise_fence(self._tables["rounds"], lease)
-        return lease
+        layouts.expect(self.buckets, self.layout)
+        lease = leases.claim(self._tables["leases"], buckets, self.buckets, holder, now, lease_s, skip_held)
+        try:
+            return writing.raise_fence(self._tables["rounds"], lease, self.buckets)
+        except LakeMismatch:
+            self.release(lease)
+            raise
 
     def renew(self, lease: Lease, now: datetime, lease_s: float) -> Lease:
         """Prolong the lease and begin a new round; raise LeaseLost if somebody else took over."""
@@ -152,12 +173,13 @@ class Lake:
         the files of earlier ones. `at` gives versions to read, as from `versions`. `url_hashes` keeps rows of these
         URLs; where they lie is looked up at once, so that little else is read. Of a base, only `parts` are read.
         """
-        wanted = Wanted(None if buckets is None else tuple(buckets), where, since, at, url_hashes, parts)
+        named = None if buckets is None else tuple(buckets)
+        wanted = Wanted(named, where, since, self.buckets, at, url_hashes, parts)
         return visible.scan(self._tables, TABLES[_name(table)], wanted)
 
-    def slices(self, table: str | Table, buckets: Sequence[int], at: int | None = None) -> pl.DataFrame:
+    def slices(self, table: str | Table, buckets: Sequence[int], at: Mapping[str, int] | None = None) -> pl.DataFrame:
         """The slices of large hosts in the bases of the buckets: `part`, `host`, `rows`."""
-        live = self._tables[_name(table)].live(at)
+        live = visible.files(self._tables, TABLES[_name(table)], Wanted(at=at))
         return (
             live.filter(pl.col("bucket").is_in(buckets) & (pl.col("part") > 0))
             .group_by("part", host="min_host", maintain_order=True)
@@ -173,12 +195,13 @@ class Lake:
 
     @property
     def id(self) -> str:
-        """What tells this lake from any other that was made, at the same place too."""
-        return self._tables["frontier"].read(lambda opened: str(opened.metadata().id))
+        """What tells this lake, laid out as it is, from any other that was made, at the same place too."""
+        made = self._tables["frontier"].read(lambda opened: str(opened.metadata().id))
+        return f"{made}-{self.layout.number}"
 
     def leases(self) -> pl.DataFrame:
         """Every bucket's lease."""
-        return self.scan(LEASES).sort("bucket").collect()
+        return self.scan(LEASES, where=pl.col("bucket") < self.layout.buckets).sort("bucket").collect()
 
     def versions(self) -> dict[str, int]:
         """Newest version of each table, `rounds` first: with `at` they give one picture of the lake."""
@@ -191,11 +214,15 @@ class Lake:
 
     def files(self, table: str | Table, at: int | None = None) -> list[str]:
         """Live Parquet files for hive-partitioned readers; rows of rounds that are not committed are among them."""
-        return self._tables[_name(table)].live(at)["uri"].to_list()
+        if at is None:
+            return visible.files(self._tables, TABLES[_name(table)], Wanted())["uri"].to_list()
+        return layouts.seen(self._tables[_name(table)].live(at), self.layout)["uri"].to_list()
 
     def dataset(self, table: str | Table) -> ds.Dataset:
         """The same files as an Arrow dataset."""
-        return self._tables[_name(table)].dataset()
+        opened = self._tables[_name(table)]
+        of_state = [("layout", "=", str(self.layout.number))] if "layout" in opened.table.partitioned_by else None
+        return opened.dataset(of_state)
 
     def tidy(
         self, table: str | Table, *, buckets: Sequence[int] | None = None, files: int = 32, size: int = 32 << 20
@@ -212,8 +239,39 @@ class Lake:
         return tidying.tidy(opened, buckets, files, size)
 
     def sweep(self, lease: Lease, table: str | Table) -> int:
-        """Delete rows of the leased buckets whose rounds were never committed, and cannot be; give how many."""
+        """Delete rows whose rounds were never committed, and cannot be, and rows of past layouts; give how many."""
         return sweeping.sweep(self._tables["rounds"], self._tables[_name(table)], lease)
+
+    def plan_move(self, lease: Lease, buckets: int) -> Move:
+        """Say where every host goes in a layout of so many buckets, which takes its number from the lease's round."""
+        fewest = min(self.layout.fewest, buckets)
+        return moving.plan(self._tables, self.buckets, Layout(lease.round, buckets, fewest))
+
+    def portions(self, table: Table, move: Move, shape: Shape = SHAPE) -> Iterator[tuple[int, ...]]:
+        """The new buckets in groups, each to be laid out in one commit."""
+        return moving.portions(self._tables, table, move, shape.rows)
+
+    def lay_out(self, table: Table, move: Move, buckets: Sequence[int], shape: Shape = SHAPE) -> None:
+        """Write the rows of some new buckets, which nobody sees; only who holds all old buckets may."""
+        moving.lay_out(self._tables, table, move, buckets, shape)
+
+    def laid_out(self, table: Table, move: Move) -> pl.LazyFrame:
+        """Rows of the layout to come; raise ValueError unless they are as many as readers see now."""
+        moving.check(self._tables, table, move.to)
+        return moving.rows(self._tables, table, move.to)
+
+    def adopt(self, lease: Lease, move: Move, rounds: pl.DataFrame) -> Lease:
+        """Make the layout the one in force, with a row of `rounds` for each new bucket.
+
+        The lease that comes back is of the buckets that are left. Raise LeaseLost if somebody took a bucket over.
+        """
+        left = moving.adopt(self._tables, lease, move.to, rounds)
+        self.buckets = move.to.buckets
+        return left
+
+    def drop_leases(self) -> None:
+        """Delete the leases of buckets that are no more."""
+        leases.drop(self._tables["leases"], self.buckets)
 
     def size(self, table: str | Table) -> Size:
         """What is live in a table."""
@@ -230,6 +288,12 @@ class Lake:
         Raise RetentionTooShort if that is less than a week.
         """
         return self._tables[_name(table)].vacuum(hours)
+
+
+def check_count(buckets: int) -> None:
+    """Raise ValueError unless a lake can have so many buckets."""
+    if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
+        raise ValueError(f"expected a bucket count that is a power of two up to {MOST_BUCKETS}, found {buckets}")
 
 
 def _name(table: str | Table) -> str:

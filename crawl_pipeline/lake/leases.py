@@ -24,7 +24,7 @@ class Lease:
     """The right to some buckets until a deadline, and the number of the round it is for.
 
     `crashed` names the buckets whose former holder neither released nor renewed, with the deadline that passed: that
-    holder may have asked hosts until then without having said so.
+    holder may have asked hosts until then without having said so. `layout` is the one its rows of state are written in.
     """
 
     buckets: tuple[int, ...]
@@ -33,6 +33,7 @@ class Lease:
     deadline_at: datetime
     round: int
     crashed: Mapping[int, datetime]
+    layout: int = 0
 
 
 class LeaseHeld(Exception):
@@ -83,11 +84,11 @@ def check_fences(lease: Lease, stored: Callable[[str], int | None]) -> None:
 
 
 def claim(
-    leases: DeltaTable, buckets: Sequence[int], holder: str, now: datetime, lease_s: float, skip_held: bool
+    leases: DeltaTable, buckets: Sequence[int], count: int, holder: str, now: datetime, lease_s: float, skip_held: bool
 ) -> Lease:
-    """Take the free ones of the buckets in one commit."""
+    """Take the free ones of the buckets in one commit; the lake has `count` of them."""
     claimed = _Claim(tuple(sorted(set(buckets))), holder, now, deadline(now, lease_s), skip_held, {}, {})
-    version = leases.commit(lambda opened: claimed.decide(rows_of(leases, opened)))
+    version = leases.commit(lambda opened: claimed.decide(rows_of(leases, opened).filter(pl.col("bucket") < count)))
     assert version is not None  # a claim always writes or raises
     taken = claimed.epochs
     crashed = {bucket: at for bucket, at in claimed.crashed.items() if bucket in taken}
@@ -115,6 +116,31 @@ def release(leases: DeltaTable, lease: Lease) -> None:
         if own["released"].all():
             return None
         return _change(lease.epochs, lease.holder, lease.deadline_at, released=True)
+
+    leases.commit(decide)
+
+
+def extend(leases: DeltaTable, count: int) -> None:
+    """Add free rows, so that there is one for each of so many buckets; nobody can claim beyond the lake's own count.
+
+    A bucket that was there before goes on from its last epoch, which the table's identifiers remember.
+    """
+
+    def decide(opened: deltalake.DeltaTable) -> Change | None:
+        absent = sorted(set(range(count)) - set(rows_of(leases, opened)["bucket"]))
+        epochs = [opened.transaction_version(fence(bucket)) or 0 for bucket in absent]
+        rows = LEASES.frame(pl.DataFrame({"bucket": absent, "epoch": epochs}).with_columns(released=True))
+        return Change(rows, f"bucket in ({', '.join(map(str, absent))})") if absent else None
+
+    leases.commit(decide)
+
+
+def drop(leases: DeltaTable, count: int) -> None:
+    """Delete the rows of buckets beyond the lake's count, which are no more."""
+
+    def decide(opened: deltalake.DeltaTable) -> Change | None:
+        beyond = rows_of(leases, opened).filter(pl.col("bucket") >= count)
+        return Change(LEASES.empty(), f"bucket >= {count}") if beyond.height else None
 
     leases.commit(decide)
 

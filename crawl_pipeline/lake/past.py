@@ -14,6 +14,7 @@ import polars as pl
 from deltalake.exceptions import DeltaError
 
 from crawl_pipeline.core.tables import TABLES
+from crawl_pipeline.lake import layouts
 from crawl_pipeline.lake.delta import DeltaTable
 
 TRAVELS = ("rounds", *(name for name, table in TABLES.items() if table.kind == "state"))
@@ -26,6 +27,9 @@ class TooLongAgo(Exception):
 
 def before(tables: Mapping[str, DeltaTable], buckets: Sequence[int], round_: int) -> dict[str, int]:
     """Versions that show the buckets as the round found them, and everything that was committed until it was."""
+    layout = layouts.at(tables["rounds"])
+    if round_ <= layout.number:
+        raise TooLongAgo(f"the lake was rebucketed since, in round {layout.number}: its buckets were others then")
     found = {name: _before(tables[name], buckets, round_) for name in TRAVELS}
     for name in TRAVELS[1:]:
         _check(tables[name], found[name], buckets)

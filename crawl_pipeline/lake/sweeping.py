@@ -1,10 +1,15 @@
-"""Sweeping: rows of rounds that were never committed, and cannot be any more, are deleted from logs and tails.
+"""Sweeping: rows that no reader has ever seen, or will see again, are deleted from logs and state.
 
-Decides which rows those are. Never changes what a reader sees: no reader has ever seen them.
+These are rows of rounds that were never committed, and cannot be any more; and rows of state in other layouts than the
+one in force, which a rebucketing left behind, or began and did not finish.
+
+Decides which rows those are. Never changes what a reader sees.
 
 Invariant: only rows of leased buckets, and of rounds before the lease's own, are swept. The claim fenced off every
 former holder before `rounds` is read here, so that a round which is not found there never comes. Rows of a worker that
-is alive are in buckets that it holds, not we; or, if our lease was lost meanwhile, in rounds after ours.
+is alive are in buckets that it holds, not we; or, if our lease was lost meanwhile, in rounds after ours. A rebucketing
+has fenced off the holders of all buckets, so that of rounds before it whatever bucket is swept, be it one that is no
+more. And where we hold a bucket no other rebucketing is at work, or it has a larger number than our round.
 """
 
 import deltalake
@@ -22,11 +27,12 @@ def sweep(rounds: DeltaTable, opened: DeltaTable, lease: Lease) -> int:
 
     def decide(found: deltalake.DeltaTable) -> Change | None:
         nonlocal swept
-        dead = never_committed(rounds, opened, opened.files(found), lease)
-        if dead.is_empty():  # nothing there, or a former attempt stands although its answer was lost
+        live = opened.files(found)
+        dead, past = never_committed(rounds, opened, live, lease), _past(live, lease)
+        swept = int(dead["rows"].sum()) + int(past["rows"].sum())
+        if not swept:  # nothing there, or a former attempt stands although its answer was lost
             return None
-        swept = int(dead["rows"].sum())
-        return Change(opened.table.empty(), _rows_of(opened.table, dead))
+        return Change(opened.table.empty(), " or ".join(filter(None, [_rows_of(opened.table, dead), _layouts(past)])))
 
     opened.commit(decide)
     return swept
@@ -37,21 +43,36 @@ def never_committed(rounds: DeltaTable, opened: DeltaTable, live: pl.DataFrame, 
     bucket = owner(opened.table)
     if bucket is None or opened.table.kind not in ("log", "state"):
         raise ValueError(f"expected a log or state table whose rows belong to rounds, found {opened.table.name!r}")
-    pairs = committed(rounds, rounds.live(), lease.buckets, None).rename({"bucket": bucket})
+    pairs = committed(rounds, rounds.live(), None if lease.layout else lease.buckets, None).rename({"bucket": bucket})
     doubtful = _doubtful(live, pairs, bucket, lease)
-    earlier = pl.col(bucket).is_in(lease.buckets) & (pl.col("round") < lease.round)
+    earlier = _earlier(pl.col(bucket), pl.col("round"), lease)
     found = opened.rows(doubtful).filter(earlier).group_by(bucket, "round").agg(rows=pl.len())
     return found.join(pairs.lazy(), on=[bucket, "round"], how="anti").sort("round", bucket).collect()
+
+
+def _earlier(bucket: pl.Expr, number: pl.Expr, lease: Lease) -> pl.Expr:
+    return (bucket.is_in(lease.buckets) & (number < lease.round)) | (number < lease.layout)
+
+
+def _past(live: pl.DataFrame, lease: Lease) -> pl.DataFrame:
+    """Files of state in other layouts: former ones, and those of rebucketings that were killed."""
+    if "layout" not in live.columns:
+        return live.clear()
+    return live.filter((pl.col("layout") != lease.layout) & (pl.col("layout") < lease.round))
+
+
+def _layouts(past: pl.DataFrame) -> str:
+    return f"layout in ({', '.join(map(str, past['layout'].unique().sort()))})" if past.height else ""
 
 
 def _doubtful(live: pl.DataFrame, pairs: pl.DataFrame, bucket: str, lease: Lease) -> pl.DataFrame:
     """Files that may hold such rows. One of a single round that is committed does not."""
     live = live.filter(pl.col("min_round") < lease.round)
     if "layer" in live.columns:
-        live = live.filter(pl.col("layer") == "tail")
+        live = live.filter((pl.col("layer") == "tail") & (pl.col("layout") == lease.layout))
     if bucket not in live.columns:
         return live
-    live = live.filter(pl.col(bucket).is_in(lease.buckets))
+    live = live.filter(_earlier(pl.col(bucket), pl.col("min_round"), lease))
     single = pl.col("min_round") == pl.col("max_round")
     unknown = live.filter(single).join(pairs.rename({"round": "min_round"}), on=[bucket, "min_round"], how="anti")
     return pl.concat([unknown, live.filter(~single)])

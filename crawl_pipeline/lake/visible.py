@@ -1,4 +1,4 @@
-"""What a reader may see: rows of committed rounds, and of a state table the newest row per key.
+"""What a reader may see: rows of committed rounds, and of a state table the newest row per key in the layout in force.
 
 Reads only. Files are chosen from the log's statistics before any is opened; the rest is left to the lazy frame, so
 that columns and filters reach the Parquet reader.
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from crawl_pipeline.core.tables import Table
-from crawl_pipeline.lake import keyed
+from crawl_pipeline.lake import keyed, layouts
 from crawl_pipeline.lake.delta import DeltaTable
+from crawl_pipeline.lake.layouts import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class Wanted:
     buckets: tuple[int, ...] | None = None
     where: pl.Expr | None = None
     since: int | None = None  # only rounds after this one
+    among: int | None = None  # the number of buckets that `buckets` is meant for, unless `at` says when
     at: Mapping[str, int] | None = None  # table versions
     url_hashes: pl.Series | None = None  # only rows of these URLs
     parts: Collection[int] | None = None  # of a base
@@ -43,10 +45,27 @@ def scan(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.L
     """Give the visible rows."""
     if table.kind in ("ledger", "control") or owner(table) is None:
         return _plain(tables[table.name], wanted)
-    rounds = _live(tables["rounds"], Wanted(at=wanted.at))  # before the table: see above
     if table.kind == "state":
-        return _state(tables, table, rounds, wanted)
-    return _log(tables, table, rounds, wanted)
+        return _state(tables, table, wanted)
+    return _log(tables, table, _live(tables["rounds"], Wanted(at=wanted.at)), wanted)  # before the table: see above
+
+
+def files(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.DataFrame:
+    """Give the live files of a table in the layout in force."""
+    return _in_force(tables, table, wanted)[2]
+
+
+def _in_force(
+    tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted
+) -> tuple[pl.DataFrame, Layout, pl.DataFrame]:
+    """The files of `rounds`, the layout in force, and the table's files in it."""
+    at = None if wanted.at is None else wanted.at["rounds"]
+    rounds = tables["rounds"].live(at)  # before the table: see above
+    layout = layouts.at(tables["rounds"], at)
+    live = layouts.seen(_live(tables[table.name], wanted), layout)
+    if at is None and layouts.at(tables["rounds"]) != layout:  # rebucketed, and may be swept, between the two looks
+        return _in_force(tables, table, wanted)
+    return rounds, layout, live
 
 
 def committed(rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | None, after: int | None) -> pl.DataFrame:
@@ -80,11 +99,13 @@ def of_rounds(rows: pl.LazyFrame, bucket: str, rounds: pl.DataFrame) -> pl.LazyF
     return rows.join(rounds.lazy(), left_on=[bucket, "round"], right_on=["bucket", "round"], how="semi")
 
 
-def _state(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted) -> pl.LazyFrame:
+def _state(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.LazyFrame:
     if wanted.since is not None:
         raise ValueError(f"expected no `since` for the state table {table.name}: filter its `round` column instead")
+    rounds, layout, live = _in_force(tables, table, wanted)
+    if wanted.buckets is not None and wanted.among is not None and wanted.at is None:
+        layouts.expect(wanted.among, layout)
     state = tables[table.name]
-    live = _live(state, wanted)
     base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
     if wanted.parts is not None:
         base = base.filter(pl.col("part").is_in(wanted.parts))

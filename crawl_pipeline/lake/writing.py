@@ -5,24 +5,35 @@ that it can be repeated, and so that it never collides with the commits of other
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import deltalake
 import polars as pl
 
 from crawl_pipeline.core.tables import ORDERS, ROUNDS, Table
+from crawl_pipeline.lake import layouts
 from crawl_pipeline.lake.delta import Change, DeltaTable
 from crawl_pipeline.lake.leases import Lease, check_fences, fences
 from crawl_pipeline.lake.visible import owner
 
 
-def raise_fence(rounds: DeltaTable, lease: Lease) -> None:
-    """Make the lease's epochs known to `rounds`: from here on no former holder can commit."""
+def raise_fence(rounds: DeltaTable, lease: Lease, buckets: int) -> Lease:
+    """Make the lease's epochs known to `rounds`: from here on no former holder can commit.
+
+    The lease that comes back names the layout in force. Raise LakeMismatch if that is not one of so many buckets.
+    """
+    layout = 0
 
     def decide(opened: deltalake.DeltaTable) -> Change:
+        nonlocal layout
         check_fences(lease, opened.transaction_version)
+        found = layouts.of(opened)
+        layouts.expect(buckets, found)
+        layout = found.number
         return Change(ROUNDS.empty(), transactions=fences(lease))
 
     rounds.commit(decide)
+    return replace(lease, layout=layout)
 
 
 def write(opened: DeltaTable, lease: Lease, frame: pl.DataFrame) -> None:
@@ -36,7 +47,7 @@ def write(opened: DeltaTable, lease: Lease, frame: pl.DataFrame) -> None:
         # Nothing to write and nothing there: spare the log a version.
         if rows.is_empty() and opened.files(found).filter(_may_hold(lease, table)).is_empty():
             return None
-        return Change(rows, _of_round(table, lease))
+        return Change(rows, of_round(table, lease))
 
     opened.commit(decide)
 
@@ -53,7 +64,7 @@ def commit(rounds: DeltaTable, lease: Lease, frame: pl.DataFrame) -> None:
 
     def decide(opened: deltalake.DeltaTable) -> Change:
         check_fences(lease, opened.transaction_version)
-        return Change(rows, _of_round(ROUNDS, lease), fences(lease))
+        return Change(rows, of_round(ROUNDS, lease), fences(lease))
 
     rounds.commit(decide)
 
@@ -79,12 +90,16 @@ def give(opened: DeltaTable, orders: pl.DataFrame, check: Callable[[pl.LazyFrame
 
 
 def checked(table: Table, lease: Lease, frame: pl.DataFrame) -> pl.DataFrame:
-    """Give the frame in the table's order and types, or raise ValueError: it is our own fault then."""
+    """Give the frame in the table's order and types, or raise ValueError: it is our own fault then.
+
+    Where rows lie is the lake's own affair: rows of state get the layout of the lease, and part 0 (only a fold deals
+    rows out to parts), whatever they bring.
+    """
     absent = {"round": pl.lit(lease.round, pl.Int64), "layer": pl.lit("tail")}
-    if "part" in table.column_names:  # only a fold deals rows out to parts
-        frame = frame.with_columns(part=pl.lit(0, pl.Int16))
     stamps = [value.alias(name) for name, value in absent.items()
               if name in table.column_names and name not in frame.columns]  # fmt: skip
+    place = {"layout": pl.lit(lease.layout, pl.Int64), "part": pl.lit(0, pl.Int16)}
+    stamps += [value.alias(name) for name, value in place.items() if name in table.column_names]
     frame = frame.with_columns(stamps)
     if dict(frame.schema) != dict(table.schema):
         raise ValueError(
@@ -108,9 +123,9 @@ def _expect(table: Table, frame: pl.DataFrame, column: str, values: list[int] | 
         raise ValueError(f"{table.name}: expected {column} to be one of {values}, found also {others.to_list()[:5]}")
 
 
-def _of_round(table: Table, lease: Lease) -> str:
+def of_round(table: Table, lease: Lease) -> str:
     """Predicate for the rows of this round. Statistics on `round` spare files of other rounds, partitioned or not."""
-    layer = " and layer = 'tail'" if "layer" in table.column_names else ""
+    layer = f" and layer = 'tail' and layout = {lease.layout}" if "layer" in table.column_names else ""
     return f"{owner(table)} in ({', '.join(map(str, lease.buckets))}) and round = {lease.round}{layer}"
 
 

@@ -76,7 +76,7 @@ def due(
 
 def _of_large_hosts(sight: Sight, policy: Policy, enough: int) -> tuple[list[pl.DataFrame], dict[int, int]]:
     """Due rows of slices, read in an order drawn for this round until each host has enough; and how many are left."""
-    slices = sight.lake.slices("frontier", sight.lease.buckets, sight.at["frontier"])
+    slices = sight.lake.slices("frontier", sight.lease.buckets, sight.at)
     drawn = slices.with_columns(draw=selection.uniform(slices["part"].cast(pl.Int64).to_numpy(), sight.lease.round))
     turns = drawn.sort("draw").with_columns(turn=pl.int_range(pl.len()).over("host"))
     found, left = list[pl.DataFrame](), Counter[int]()
@@ -254,8 +254,7 @@ def _robots_in_force(
     wanted = [state for row in hosts for state in _robots_states(row) if state["expires_at"] > sight.now]
     unread = [state["robots_id"] for state in wanted if state["robots_id"] not in rules]
     if unread:
-        among = pl.col("robots_id").is_in(unread)
-        for row in sight.rows("robots", among).collect().iter_rows(named=True):
+        for row in _answers(sight, unread).iter_rows(named=True):
             url = robots.robots_url(row["origin"])
             rules[row["robots_id"]] = robots.read(row["body"] or b"", policy.agent.name, url=url)
     return {
@@ -269,6 +268,16 @@ def _robots_in_force(
         }
         for row in hosts
     }  # fmt: skip
+
+
+def _answers(sight: Sight, ids: list[int]) -> pl.DataFrame:
+    """Rows of `robots`. An answer stays in the bucket it was given in, which is another after a rebucketing."""
+    among = pl.col("robots_id").is_in(ids)
+    own = sight.rows("robots", among).collect()
+    if own["robots_id"].n_unique() == len(set(ids)):
+        return own
+    once = sight.lake.once_in(sight.lease.buckets)
+    return sight.lake.scan("robots", buckets=once, where=among, at=sight.at).collect()
 
 
 def _robots_states(row: dict[str, Any]) -> list[dict[str, Any]]:

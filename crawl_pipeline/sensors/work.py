@@ -68,7 +68,14 @@ def ask(instance: dg.DagsterInstance, job: str, lake: "Lake", runs: RunsResource
 
 def look(lake: "Lake", now: datetime) -> Waiting:
     """Read the small tables that say what waits."""
-    last = lake.scan("rounds").select(waiting.LAST).sort("round").group_by("bucket").last().collect()
+    last = (
+        lake.scan("rounds", buckets=range(lake.buckets))
+        .select(waiting.LAST)
+        .sort("round")
+        .group_by("bucket")
+        .last()
+        .collect()
+    )
     since = waiting.oldest_unread(last, lake.buckets)
     written = lake.scan("rounds", since=since).select("bucket", "round", "links_to").collect()
     orders = lake.scan("orders").select("order", "host", "site").collect()

@@ -1,12 +1,18 @@
 -- All that is known of a host stands in one bucket, so that one owner keeps its promise.
 -- tables: frontier, hosts, fetches
-with places as (
+with laid_out as (
+    select coalesce(max(layout), 0) as number  -- the round of the last rebucketing: older requests were asked elsewhere
+    from hosts
+),
+
+places as (
     select host, bucket from frontier
     union
     select host, bucket from hosts
     union
     select host, bucket from fetches
-    where cause <> 'robots'  -- a robots.txt may lead to a host of another owner
+    where round > (select number from laid_out)
+    and cause <> 'robots'  -- a robots.txt may lead to a host of another owner
 ),
 
 spread as (

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from conftest import load, seed
+from conftest import load, policy_for, seed
 
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.tables import ROUNDS
-from crawl_pipeline.lake import Lake
+from crawl_pipeline.lake import Lake, LakeMismatch
+from crawl_pipeline.rebucketing import rebucket
 from crawl_pipeline.resources.instance import instance_at
 
 SENSOR, SCHEDULE, JOB = "buckets_with_work", "every_quarter_hour", "crawl_round_job"
@@ -35,8 +36,8 @@ class Asked:
         return sorted((run.partition_key or run.tags[start], run.partition_key or run.tags[end]) for run in self.runs)
 
 
-def tick(lake: Lake, instance: dg.DagsterInstance, path: Path) -> Asked:
-    defs = load(lake, path)
+def tick(lake: Lake, instance: dg.DagsterInstance, path: Path, buckets: int = 4) -> Asked:
+    defs = load(lake, path, buckets)
     given = {name: (defs.resources or {})[name] for name in ("lake", "runs")}
     context = dg.build_sensor_context(instance=instance, definitions=defs, resources=given)
     answer = defs.resolve_sensor_def(SENSOR).evaluate_tick(context)
@@ -68,6 +69,36 @@ def test_work_is_shared_between_two_runs_over_ranges(empty_lake: Lake, instance:
         finish(empty_lake, bucket, due_count=due)
 
     assert tick(empty_lake, instance, tmp_path).spans == [("b000", "b001"), ("b002", "b003")]
+
+
+def test_after_a_rebucketing_new_definitions_share_the_work_of_the_new_buckets_and_old_ones_say_what_to_do(
+    empty_lake: Lake, instance: dg.DagsterInstance, tmp_path: Path
+):
+    names = [f"h{number}.test" for number in range(40)]
+    seed(empty_lake, [f"http://{name}/{page}" for name in names for page in range(3)])
+    old = load(empty_lake, tmp_path)
+    rebucket(empty_lake, policy_for({}), 8)
+
+    asked = tick(empty_lake, instance, tmp_path, buckets=8)
+
+    assert (asked.spans[0][0], asked.spans[-1][1]) == ("b000", "b007")
+    assert sorted(int(run.tags["crawl/work"]) for run in asked.runs) == pytest.approx([60, 60], abs=15)
+    given = {name: (old.resources or {})[name] for name in ("lake", "runs")}
+    context = dg.build_sensor_context(instance=instance, definitions=old, resources=given)
+    with pytest.raises(LakeMismatch, match="set CRAWL_BUCKETS=8 and reload"):
+        old.resolve_sensor_def(SENSOR).evaluate_tick(context)
+
+
+def test_a_lake_with_fewer_buckets_than_before_is_asked_for_by_those_it_has(
+    empty_lake: Lake, instance: dg.DagsterInstance, tmp_path: Path
+):
+    for bucket in range(4):
+        finish(empty_lake, bucket, due_count=9, next_due_at=datetime.now(UTC) + timedelta(hours=1), known_count=0)
+    rebucket(empty_lake, policy_for({}), 2)
+
+    assert tick(empty_lake, instance, tmp_path, buckets=2).skipped == (
+        "nothing due, and nothing ordered: give seeds with `crawl seed`"
+    )
 
 
 def test_links_from_another_bucket_make_work(empty_lake: Lake, instance: dg.DagsterInstance, tmp_path: Path):
