@@ -62,6 +62,7 @@ def rebucket(
     """
     check_count(buckets)
     began, before = clock(), lake.buckets
+    policy = ordering.policy_in_force(lake, policy)
     ordering.keep_policy(lake, policy, began)
     name = f"rebucketing-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     work = _Work(lake, policy, clock, tell, lake.claim(range(before), name, began, policy.round.lease_s))

@@ -50,7 +50,7 @@ def plan(tables: Mapping[str, DeltaTable], buckets: int, to: Layout) -> Move:
     """Say where every host goes."""
     hosts = visible.scan(tables, HOSTS, Wanted()).select("host", "site", was="bucket").collect()
     sites = {site: urls.bucket(site, to.buckets) for site in hosts["site"].unique()}
-    moved = hosts.with_columns(bucket=pl.col("site").replace_strict(sites, return_dtype=pl.Int16))
+    moved = hosts.with_columns(bucket=pl.col("site").replace_strict(sites, default=None, return_dtype=pl.Int16))
     low = min(buckets, to.buckets)
     astray = moved.filter(pl.col("bucket") % low != pl.col("was") % low)
     if astray.height:
