@@ -26,7 +26,7 @@ from crawl_pipeline.testing.sites import Answer, Request, html, throttled
 
 LEASE_S = 120.0
 HOSTS = [f"h{number}.test" for number in range(6)]
-PAGES = 3
+PAGES = 4
 RULES = policy(scope={"follow": "everywhere"}, recrawl={"again": False}, round={"shortest_s": 6.0})
 
 
@@ -46,7 +46,7 @@ def _host(number: int) -> Host:
 
 
 def busy(root: Path, buckets: int = 2, rules: Policy = RULES) -> Crawl:
-    return Crawl(root, *busy_web(), buckets=buckets, rules=rules).seed(*(f"http://{host}/0" for host in HOSTS[::3]))
+    return Crawl(root, *busy_web(), buckets=buckets, rules=rules).seed(*(f"http://{host}/0" for host in HOSTS[::2]))
 
 
 def rebucket(crawl: Crawl, buckets: int, lake: Lake | None = None, **wanted: Any) -> Rebucketed:
