@@ -30,9 +30,9 @@ from crawl_pipeline.planning import Asked, Plan
 _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
-    "last_modified": pl.String,
+    "last_modified": pl.String, "host_aside": pl.Boolean,
 }  # fmt: skip
-_TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until"]
+_TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ def frames(
 def _visits(visits: Sequence[Visit], round_: int) -> pl.DataFrame:
     rows = [
         (visit.bucket, round_, visit.target.url_hash, urls.host(visit.target.url), visit.outcome, visit.reason,
-         visit.ended_at, visit.robots_until, _text_hash(visit), *_validators(visit.request))
+         visit.ended_at, visit.robots_until, _text_hash(visit), *_validators(visit.request),
+         visit.request is not None and visit.request.host_aside)
         for visit in visits
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=_VISIT, orient="row")
@@ -243,7 +244,7 @@ def _asked(row: Mapping[str, Any], state: HostState) -> dict[str, object]:
     so_far = row["day_count"] if row["day"] == day else 0
     return {
         "next_allowed_at": state.next_allowed_at, "crawl_delay_s": pace.crawl_delay_s, "download_s": pace.download_s,
-        "backoff_s": pace.backoff_s, "calm_count": pace.calm_count, "failures": pace.failures,
+        "backoff_s": pace.backoff_s, "aside_s": pace.aside_s, "calm_count": pace.calm_count, "failures": pace.failures,
         "fetched_count": int(str(row["fetched_count"])) + state.asked_count, "day": day,
         "day_count": so_far + (state.asked.get(day, 0) if day else 0),
         "addresses": list(state.addresses) or row["addresses"],

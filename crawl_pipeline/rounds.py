@@ -20,6 +20,7 @@ from crawl_pipeline import harvest, ordering, planning
 from crawl_pipeline.core import robots
 from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.slots import Slots
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lanes import Lanes
@@ -88,7 +89,8 @@ async def work(
     worked = Worked(worker, lease.buckets)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outside.readers.run)
-        lanes = Lanes(nursery, outside.transport, outside.readers, policy, clock)
+        slots = Slots.of(policy.address_gap_s, lake.buckets, lease.buckets)
+        lanes = Lanes(nursery, outside.transport, outside.readers, policy, clock, slots)
         shift = _Shift(lake, policy, outside.in_thread, lanes, clock, trio.current_time() + seconds, worked, tell)
         nursery.start_soon(shift.stop_on, trio.Event() if stop is None else stop)
         await shift.run(lease)
@@ -121,6 +123,7 @@ class _Shift:
         """Run rounds, then give the lease back."""
         lease = await self._rounds(lease)
         await self.in_thread(self.seen.save, self.lake)
+        await trio.sleep(self.policy.address_gap_s)  # who takes over next owes our last addresses this gap
         await self.in_thread(self.lake.release, lease)
 
     async def stop_on(self, stop: trio.Event) -> None:

@@ -45,7 +45,7 @@ def obey(known: pl.DataFrame, now: datetime) -> pl.DataFrame:
 def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Give the new frontier rows of visited URLs.
 
-    before: their rows of `frontier`; visits: url_hash, outcome, reason, ended_at, robots_until;
+    before: their rows of `frontier`; visits: url_hash, outcome, reason, ended_at, robots_until, host_aside;
     intervals: url_hash, interval_s for the pages of which a visit has told something (see recrawl.intervals).
     """
     visited = before.join(visits.select("url_hash", "ended_at"), on="url_hash")
@@ -56,8 +56,11 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         .join(visits, on="url_hash")
         .join(intervals.select("url_hash", "interval_s"), on="url_hash", how="left")
         .join(_MEANING, on="outcome")
+        # While its host is put aside a URL is not blamed: it waits with the host, and no attempt of its own is spent.
+        .with_columns(again=pl.when((pl.col("again") == "retry") & pl.col("host_aside"))
+                      .then(pl.lit("next round")).otherwise("again"))
         .with_columns(failed=pl.col("again") == "retry", status_before="status")
-    )
+    )  # fmt: skip
     # A round that ended too soon, or an unreadable robots.txt, says nothing about the URL itself.
     untold = pl.col("again").is_in(["next round", "robots"])
     rows = rows.with_columns(

@@ -90,8 +90,18 @@ class Politeness(Section):
     )
     retry_after_cap_s: PositiveFloat = key(604_800.0, "s; most that a Retry-After may ask for; a week")
     backoff_first_s: PositiveFloat = key(8.0, "s; extra gap after a first 429, 503 or timeout; doubles each time")
-    backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to")
+    backoff_cap_s: PositiveFloat = key(3_600.0, "s; most that the extra gap grows to, but for the jitter")
+    backoff_jitter: float = key(
+        0.5, "share of the extra gap that chance may add: hosts that failed together do not come back together",
+        ge=0, le=1)  # fmt: skip
     calm_answers: PositiveInt = key(10, "answers without trouble after which the extra gap is halved")
+    address_gap_s: float = key(
+        0.5, "s; from one start to the next at an address, whatever hosts share it; delay_s if that is less; 0: none",
+        ge=0, le=MOST)  # fmt: skip
+    site_requests: PositiveInt = key(4, "requests at a time to all hosts of one site")
+    aside_after: PositiveInt = key(3, "failures in a row after which a host is put aside and its URLs are not blamed")
+    aside_first_s: PositiveFloat = key(600.0, "s; first time that a host is put aside for; doubles each time it fails")
+    aside_cap_s: PositiveFloat = key(86_400.0, "s; most that a host is put aside for: then one request finds out")
 
 
 class Robots(Section):
@@ -323,6 +333,11 @@ class Policy(Section):
         """The configured gap of a host."""
         rule = self.host.get(host)
         return (rule and rule.delay_s) or self.politeness.delay_s
+
+    @property
+    def address_gap_s(self) -> float:
+        """The gap between two starts at an address: no longer than the one that its only host would be given."""
+        return min(self.politeness.address_gap_s, self.politeness.delay_s)
 
     def fetches_per_day(self, host: str) -> int:
         """How many pages a host may be asked for in a UTC day."""

@@ -1,15 +1,19 @@
 """When a host may be asked again.
 
 The promise: one request at a time, and after each a gap from its end to the next start of at least
-    max(configured delay, factor x last download, Crawl-delay, Retry-After) + back-off.
+    max(configured delay, factor x last download, Crawl-delay, Retry-After, time put aside) + back-off.
 The state is a value that travels with the host through rounds, workers and crashes; `after` is the only rule that
-moves it. Nothing here sleeps, reads a clock or draws: times are seconds handed in.
+moves it. Nothing here sleeps, reads a clock or draws: times are seconds handed in, chance is a number handed in. Chance
+only ever lengthens a wait.
+
+A host that fails several times in a row is put aside, longer each time; until it answers, its failures are its own and
+not those of the URLs it was asked for.
 """
 
 from dataclasses import dataclass, replace
 
 from crawl_pipeline.core.outcome import OUTCOMES
-from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.policy import Policy, Politeness
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +25,18 @@ class HostPace:
     calm_count: int = 0
     failures: int = 0
     download_s: float = 0.0
+    aside_s: float = 0.0
 
 
 def after(
-    pace: HostPace, outcome: str, download_s: float, retry_after_s: float | None, policy: Policy, host: str
-) -> tuple[HostPace, float]:
-    """Give the host's new pace and the gap in seconds from the request's end to the next start."""
-    pace = _moved(pace, outcome, policy)
+    pace: HostPace, outcome: str, download_s: float, retry_after_s: float | None, policy: Policy, host: str,
+    chance: float = 0.0,
+) -> tuple[HostPace, float]:  # fmt: skip
+    """Give the host's new pace and the gap in seconds from the request's end to the next start.
+
+    `chance`: a number drawn from [0, 1) for this request.
+    """
+    pace = _moved(pace, outcome, policy, chance)
     pace = replace(pace, download_s=download_s)
     return pace, gap_s(pace, retry_after_s, policy, host)
 
@@ -40,18 +49,31 @@ def gap_s(pace: HostPace, retry_after_s: float | None, policy: Policy, host: str
         min(rules.download_factor * pace.download_s, rules.download_gap_cap_s),
         min(pace.crawl_delay_s or 0.0, rules.crawl_delay_cap_s),
         min(retry_after_s or 0.0, rules.retry_after_cap_s),
+        pace.aside_s,
     )
     return max(reasons) + pace.backoff_s
 
 
-def _moved(pace: HostPace, outcome: str, policy: Policy) -> HostPace:
-    """Double the back-off with trouble, halve it after enough calm answers."""
+def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float) -> HostPace:
+    """Double the back-off with trouble, halve it after enough calm answers; a request cut off tells nothing."""
     rules = policy.politeness
+    if outcome == "carried":
+        return pace
     if OUTCOMES[outcome].host_trouble:
-        doubled = min(max(rules.backoff_first_s, 2 * pace.backoff_s), rules.backoff_cap_s)
-        return replace(pace, backoff_s=doubled, calm_count=0, failures=pace.failures + 1)
+        return _troubled(pace, outcome, rules, chance)
+    pace = replace(pace, failures=0, aside_s=0.0)
     calm = pace.calm_count + 1 if pace.backoff_s else 0
     if calm < rules.calm_answers:
-        return replace(pace, calm_count=calm, failures=0)
+        return replace(pace, calm_count=calm)
     halved = pace.backoff_s / 2 if pace.backoff_s >= rules.backoff_first_s else 0.0
-    return replace(pace, backoff_s=halved, calm_count=0, failures=0)
+    return replace(pace, backoff_s=halved, calm_count=0)
+
+
+def _troubled(pace: HostPace, outcome: str, rules: Politeness, chance: float) -> HostPace:
+    doubled = min(max(rules.backoff_first_s, 2 * pace.backoff_s), rules.backoff_cap_s)
+    longer = max(pace.backoff_s, doubled * (1 + rules.backoff_jitter * chance))
+    failures = pace.failures + 1
+    # A host that says 429 is there, and its word counts: it is slowed, not put aside.
+    fails = OUTCOMES[outcome].again == "retry" and failures >= rules.aside_after
+    aside_s = min(max(rules.aside_first_s, 2 * pace.aside_s), rules.aside_cap_s) if fails else 0.0
+    return replace(pace, backoff_s=longer, calm_count=0, failures=failures, aside_s=aside_s)

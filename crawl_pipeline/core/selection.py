@@ -88,12 +88,13 @@ def may_ask_at(row: dict[str, object], now: datetime) -> tuple[datetime, str]:
     """When politeness lets a host be asked, now at the soonest, and what it waits for until then."""
     promised, robots = row["next_allowed_at"], row["robots"]
     turn = max(promised, now) if isinstance(promised, datetime) else now
+    reason = "host put aside" if row["aside_s"] else "host waits"
     in_force = [state for state in robots if state["expires_at"] > now] if isinstance(robots, list) else []
     # While every robots.txt of the host forbids everything, not one of its URLs is worth a place on a list.
     if in_force and all(state["state"] == "disallow_all" for state in in_force):
         again = min(state["expires_at"] for state in in_force)
-        return (again, "robots.txt unreachable") if again > turn else (turn, "host waits")
-    return turn, "host waits"
+        return (again, "robots.txt unreachable") if again > turn else (turn, reason)
+    return turn, reason
 
 
 def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:

@@ -168,6 +168,7 @@ COLUMNS = _columns(
     ("crawl_delay_s", pl.Float64, "s", "Crawl-delay of its robots.txt for our agent"),
     ("download_s", pl.Float64, "s", "duration of the last request"),
     ("backoff_s", pl.Float64, "s", "extra wait after trouble; doubles with it, halves with calm"),
+    ("aside_s", pl.Float64, "s", "for how long the host was put aside after its last failure; 0: it was not"),
     ("calm_count", pl.Int16, "answers", "answers without trouble since the back-off last moved"),
     ("failures", pl.Int16, "requests", "requests in a row that counted against the host"),
     ("robots", ROBOTS_STATE, "", "per origin: the robots.txt answer in force and when it expires"),
@@ -252,8 +253,8 @@ HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
     "one host",
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
-     "crawl_delay_s", "download_s", "backoff_s", "calm_count", "failures", "robots", "known_count", "fetched_count",
-     "day", "day_count", "addresses", "found_at"),
+     "crawl_delay_s", "download_s", "backoff_s", "aside_s", "calm_count", "failures", "robots", "known_count",
+     "fetched_count", "day", "day_count", "addresses", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),

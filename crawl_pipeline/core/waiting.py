@@ -24,7 +24,7 @@ ASKED_AGAIN = timedelta(minutes=10)
 """Due URLs whose hosts may not be asked yet are looked at again so long after the round that found them waiting."""
 
 FOR_GOOD = ("host paused", blocks.HOSTS, blocks.SITES, blocks.URLS)
-FOR_A_WHILE = ("host waits", "host's day is full", "site's day is full", "robots.txt unreachable")
+FOR_A_WHILE = ("host waits", "host put aside", "host's day is full", "site's day is full", "robots.txt unreachable")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from crawl_pipeline.core.retry_after import retry_after_s
 from crawl_pipeline.fetch import through_httpx
 from crawl_pipeline.fetch.decoding import ACCEPTED, CodingError, decode
 from crawl_pipeline.fetch.transport import Pulse, WireTransport
+from crawl_pipeline.fetch.turns import NoTurn, Turn, at_once
 from crawl_pipeline.fetch.wire import Headers, WireError
 
 Wanted = Callable[[int, Headers], bool]
@@ -125,6 +126,7 @@ class _Terms:
     headers: Mapping[str, str]
     limits: Limits
     wanted: Wanted | None
+    turn: Turn
 
 
 @dataclass(slots=True)
@@ -138,6 +140,7 @@ class _Draft:
     user_agent: str | None = None
     answer: Answers | None = None
     address: str | None = None
+    waits: bool = False  # for its turn
     first_byte: float | None = None
     body: bytes = b""
     failure: str | None = None
@@ -158,16 +161,20 @@ async def exchange(
     log: RequestLog,
     wanted: Wanted | None = None,
     method: str = "GET",
+    turn: Turn = at_once,
 ) -> Exchange:
     """Ask for a canonical URL once and log what came of it.
 
     `wanted` sees status and headers and says whether the body is to be read; if not, the connection is
-    closed.
+    closed. `turn` is waited for before each address is asked; that wait is no part of the request's time. Raises
+    NoTurn, and leaves no row, if it does not come for the first.
     """
     draft = _Draft(url, cause, method, trio.current_time(), headers.get("User-Agent"))
     try:
-        await _within_deadline(draft, transport, _Terms(headers, limits, wanted))
+        await _within_deadline(draft, transport, _Terms(headers, limits, wanted, turn))
     except BaseException as stop:
+        if draft.address is None and (isinstance(stop, NoTurn) or draft.waits):
+            raise
         reason = CANCELLED if isinstance(stop, trio.Cancelled) else f"stopped by {type(stop).__name__}"
         draft.fail("timeout", reason)
         log.add(_row(draft, clock))
@@ -191,8 +198,23 @@ async def _within_deadline(
             draft.address = address
             scope.deadline = min(end, trio.current_time() + limits.read_s)
 
+        async def turn(address: str) -> None:
+            nonlocal end
+            since, scope.deadline, draft.waits = trio.current_time(), float("inf"), True
+            await terms.turn(address)
+            now, draft.waits = trio.current_time(), False
+            if draft.address is None:  # what was done before, looking the name up, was no request
+                draft.began, end = now, now + limits.total_s
+            else:
+                end += now - since
+            draft.address, scope.deadline = address, end
+
         try:
-            await _ask_and_read(draft, transport, terms, pulse)
+            await _ask_and_read(draft, transport, terms, pulse, turn)
+        except NoTurn:
+            if draft.address is None:
+                raise
+            draft.fail("connect_error", "the connection broke, and the work ended before there could be another")
         except (WireError, CodingError) as trouble:
             draft.fail(trouble.failure, trouble.reason)
         except Exception as trouble:
@@ -210,6 +232,7 @@ async def _ask_and_read(
     transport: httpx.AsyncBaseTransport,
     terms: _Terms,
     pulse: Pulse,
+    turn: Turn,
 ) -> None:
     limits, wanted = terms.limits, terms.wanted
     names = list(terms.headers.items())
@@ -224,11 +247,13 @@ async def _ask_and_read(
             connect_s=limits.connect_s,
             head_bytes=limits.header_bytes,
             pulse=pulse,
+            turn=turn,
         )
     else:
         answer = await through_httpx.ask(
             transport,
             draft.url,
+            turn,
             names,
             method=draft.method,
             waits={"connect": limits.connect_s, "read": limits.read_s, "write": limits.read_s, "pool": limits.total_s},

@@ -3,7 +3,8 @@
 `HostLane.ask` waits for the turn, sends one request, and moves the host's pace; whoever wants something of the host,
 a page, its robots.txt, a redirect of another host's robots.txt, passes through it. What to ask is decided elsewhere.
 
-Invariant: requests of one lane never overlap, none starts before `allowed_at`, and none at or after `stop_at()`.
+Invariant: requests of one lane never overlap, none starts before `allowed_at`, and none at or after `stop_at()`; of all
+hosts of a site no more are asked at once than there are places, and none out of the turn of its address.
 """
 
 from collections import Counter, deque
@@ -14,16 +15,13 @@ from datetime import date, datetime
 import httpx
 import trio
 
-from crawl_pipeline.core import outcome, politeness, redirects, robots
+from crawl_pipeline.core import outcome, politeness, redirects, robots, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, ListLog, Wanted, exchange
+from crawl_pipeline.fetch.turns import NoTurn, Turn
 from crawl_pipeline.fetch.visits import HostQueue, HostState, Request, RobotsAnswer, Target
 
 VALIDATORS = ("If-None-Match", "If-Modified-Since")
-
-
-class NoTurn(Exception):
-    """The host may not be asked before the end of the work; never leaves this package."""
 
 
 class HostLane:
@@ -37,6 +35,8 @@ class HostLane:
         clock: Clock,
         cut_off: Callable[[Request], None],
         stop_at: Callable[[], float],
+        place: trio.CapacityLimiter,
+        address_turn: Turn,
     ) -> None:
         self.host, self.bucket, self.pace = queue.host, queue.bucket, queue.pace
         self.robots = dict(queue.robots)
@@ -44,7 +44,7 @@ class HostLane:
         self.running = False
         self.allowed_at = trio.current_time() + _seconds_until(queue.next_allowed_at, clock.now())
         self._transport, self._policy, self._clock, self._cut_off = transport, policy, clock, cut_off
-        self._stop_at = stop_at
+        self._stop_at, self._place, self._address_turn = stop_at, place, address_turn
         self._turn = trio.Lock()
         self._sleeps: set[trio.CancelScope] = set()
         self._addresses: dict[str, None] = {}
@@ -65,23 +65,35 @@ class HostLane:
         async with self._turn:
             if not await self.turn_comes():
                 raise NoTurn
-            log = ListLog()
+            return await self._asked_in_turn(url, cause, wanted, headers)
+
+    async def _asked_in_turn(self, url: str, cause: str, wanted: Wanted, headers: dict[str, str]) -> Request:
+        log = ListLog()
+        async with self._place:
+            if not await self.turn_comes():
+                raise NoTurn
             try:
                 await exchange(
                     self._transport, url, cause=cause, headers={"User-Agent": self._policy.agent.header} | headers,
                     limits=limits(self._policy, cause), clock=self._clock, wanted=wanted, log=log,
+                    turn=self._address_turn,
                 )  # fmt: skip
             except trio.Cancelled:
+                if not log.rows:  # it still waited for its turn
+                    raise
                 self._cut_off(self._settled(log.rows[-1], "carried", cause))
                 raise
-            name = outcome_of(log.rows[-1], wanted)
-            if name == "not_modified" and headers.keys().isdisjoint(VALIDATORS):
-                name = "client_error"  # it was not asked whether it had changed
-            return self._settled(log.rows[-1], name, cause)
+        name = outcome_of(log.rows[-1], wanted)
+        if name == "not_modified" and headers.keys().isdisjoint(VALIDATORS):
+            name = "client_error"  # it was not asked whether it had changed
+        return self._settled(log.rows[-1], name, cause)
 
-    async def turn_comes(self) -> bool:
-        """Sleep until the host may be asked; False, at once if it is known already, when the work ends first."""
-        while max(self.allowed_at, trio.current_time()) < self._stop_at():
+    async def turn_comes(self, wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Sleep until the host may be asked; False when the work ends first, or when woken and it is wanted no more.
+
+        At once, if that is known already.
+        """
+        while wanted() and max(self.allowed_at, trio.current_time()) < self._stop_at():
             if self.allowed_at <= trio.current_time():
                 return True
             with trio.CancelScope() as sleep:
@@ -146,14 +158,21 @@ class HostLane:
 
     def _settled(self, got: Exchange, name: str, cause: str) -> Request:
         download_s = (got.ended_at - got.started_at).total_seconds()
-        self.pace, gap_s = politeness.after(self.pace, name, download_s, got.retry_after_s, self._policy, self.host)
+        # Chance that can be drawn again: the same host and end of request give the same number.
+        chance = (urls.hash64(f"{self.host} {got.ended_at.isoformat()}") % 2**32) / 2**32
+        self.pace, gap_s = politeness.after(
+            self.pace, name, download_s, got.retry_after_s, self._policy, self.host, chance
+        )
         self.allowed_at = trio.current_time() + gap_s
         self._touched = True
         self._asked[got.started_at.date()] += cause != "robots"
         if got.address:
             self._addresses[got.address] = None
         location = redirects.target(got.values("location"), got.url).url if name == "redirected" else None
-        self._last = Request(self.bucket, self.host, got, name, gap_s, self._policy.id, location=location)
+        aside = self.pace.aside_s > 0
+        self._last = Request(
+            self.bucket, self.host, got, name, gap_s, self._policy.id, location=location, host_aside=aside
+        )
         return self._last
 
 

@@ -12,6 +12,7 @@ a request leaves in exactly one cut.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from weakref import WeakValueDictionary
 
 import httpx
 import trio
@@ -19,10 +20,12 @@ import trio
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.core.slots import Slots
 from crawl_pipeline.fetch import robots_desk
 from crawl_pipeline.fetch.exchange import Clock
-from crawl_pipeline.fetch.lane import VALIDATORS, HostLane, NoTurn
+from crawl_pipeline.fetch.lane import VALIDATORS, HostLane
 from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result
+from crawl_pipeline.fetch.turns import AddressTurns, NoTurn
 from crawl_pipeline.fetch.visits import Cut, HostQueue, Request, RobotsAnswer, Target, Visit, first
 from crawl_pipeline.fetch.wire import Headers
 
@@ -40,11 +43,16 @@ class Lanes:
         readers: Readers | InlineReaders,
         policy: Policy,
         clock: Clock,
+        slots: Slots | None = None,
     ) -> None:
         self.stop_at = float("inf")
         """Trio time from which no request starts: the worker's end, or the lease's."""
         self._nursery, self._transport, self._readers = nursery, transport, readers
         self._policy, self._clock = policy, clock
+        self._turns = AddressTurns(
+            slots or Slots(policy.address_gap_s), lambda: clock.now().timestamp(), lambda: self.stop_at
+        )
+        self._places: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
         self._lanes: dict[str, HostLane] = {}
         self._dropped: Counter[int] = Counter()
         self._promised: Mapping[str, datetime] = {}
@@ -100,9 +108,11 @@ class Lanes:
             asked[site] += len(lane.targets)
             selected[queue.bucket] += len(lane.targets)
             if lane.targets and not lane.running:
-                lane.running = True
-                self._nursery.start_soon(self._drain, lane)
+                self._start(lane)
                 started.append(lane)
+        for lane in self._lanes.values():
+            if not lane.targets:  # its host may wait for hours: nobody waits for it
+                lane.wake()
         self._look_ahead(started)
         return selected
 
@@ -127,6 +137,7 @@ class Lanes:
         self._dropped.clear()
         now = trio.current_time()
         self._lanes = {host: lane for host, lane in self._lanes.items() if lane.running or lane.allowed_at > now}
+        self._turns.forget_old()
         self._room.set()
         self._room = trio.Event()
         return cut
@@ -171,7 +182,13 @@ class Lanes:
     def _lane(self, queue: HostQueue) -> HostLane:
         lane = self._lanes.get(queue.host)
         if lane is None:
-            lane = HostLane(queue, self._transport, self._policy, self._clock, self._keep, lambda: self.stop_at)
+            place = self._places.setdefault(
+                urls.site(queue.host), trio.CapacityLimiter(self._policy.politeness.site_requests)
+            )
+            lane = HostLane(
+                queue, self._transport, self._policy, self._clock, self._keep, lambda: self.stop_at, place,
+                self._turns.come,
+            )  # fmt: skip
             self._lanes[queue.host] = lane
         return lane
 
@@ -184,13 +201,20 @@ class Lanes:
 
     async def _drain(self, lane: HostLane) -> None:
         """Ask one host for its URLs until its list is empty or the time is over; then close its connection."""
+        more = True
         try:
-            while lane.targets and await self._step(lane, lane.targets[0]):
-                pass
+            while lane.targets and more:
+                more = await self._step(lane, lane.targets[0])
         finally:
             with trio.CancelScope(shield=True):
                 await lane.close()
             lane.running = False
+        if lane.targets and more:  # a new list came while the connection was closed
+            self._start(lane)
+
+    def _start(self, lane: HostLane) -> None:
+        lane.running = True
+        self._nursery.start_soon(self._drain, lane)
 
     async def _step(self, lane: HostLane, target: Target) -> bool:
         """Bring the head of the list one step on: its refusal, its robots.txt, or its request; False at the end."""
@@ -200,7 +224,7 @@ class Lanes:
             await trio.lowlevel.checkpoint()
             return True
         if not await self._may_ask(lane):
-            return False
+            return not lane.targets
         # While the lane slept its list may have been replaced: then the new head is looked at first.
         if not lane.targets or lane.targets[0] is not target:
             return True
@@ -213,7 +237,7 @@ class Lanes:
         """Sleep until there is room in memory and the host may be asked; False if the end comes first."""
         while self._full and lane.targets:
             await self._room.wait()
-        return await lane.turn_comes()
+        return await lane.turn_comes(lambda: bool(lane.targets))
 
     def _take(self, lane: HostLane) -> Target:
         target = lane.targets.popleft()

@@ -11,7 +11,8 @@ from crawl_pipeline.core import blocks, robots, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.follow import Followed, follow
-from crawl_pipeline.fetch.lane import HostLane, NoTurn
+from crawl_pipeline.fetch.lane import HostLane
+from crawl_pipeline.fetch.turns import NoTurn
 from crawl_pipeline.fetch.visits import Request, RobotsAnswer
 from crawl_pipeline.fetch.wire import Headers
 

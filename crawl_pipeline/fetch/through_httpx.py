@@ -13,6 +13,7 @@ import httpx
 import trio
 
 from crawl_pipeline.fetch.connection import place
+from crawl_pipeline.fetch.turns import Turn
 from crawl_pipeline.fetch.wire import Headers
 
 # What an exception means, the first match along its chain of causes wins; anything else is a protocol error.
@@ -62,13 +63,20 @@ class HttpxAnswer:
 async def ask(
     transport: httpx.AsyncBaseTransport,
     url: str,
+    turn: Turn,
     headers: Iterable[tuple[str, str]],
     *,
     method: str,
     waits: Mapping[str, float],
 ) -> HttpxAnswer:
-    """Send one request; `waits` are httpx's own timeouts in seconds, for transports that heed them."""
+    """Send one request; `waits` are httpx's own timeouts in seconds, for transports that heed them.
+
+    A transport that has a method `addresses` tells where a host is, so that the turn at its address can be waited for.
+    """
     to = place(url)
+    addresses = getattr(transport, "addresses", None)
+    for address in (await addresses(to.host))[:1] if addresses else ():
+        await turn(address)
     request = httpx.Request(
         method,
         _httpx_url(url),

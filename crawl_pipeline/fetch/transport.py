@@ -34,6 +34,7 @@ from crawl_pipeline.fetch.connection import (
     silent,
     system_trust,
 )
+from crawl_pipeline.fetch.turns import NoTurn, Turn, at_once
 from crawl_pipeline.fetch.wire import ResponseReader, WireError, request_head
 
 MOST_ADDRESSES = 4  # of one host, tried in turn
@@ -128,10 +129,17 @@ class WireTransport(httpx.AsyncBaseTransport):
         connect_s: float = 10.0,
         head_bytes: int = HEAD_BYTES,
         pulse: Pulse = no_pulse,
+        turn: Turn = at_once,
     ) -> Answer:
-        """Send a request and read the head of its answer; `pulse` marks each wait for the peer."""
+        """Send a request and read the head of its answer; `pulse` marks each wait for the peer.
+
+        `turn` is waited for before an address is asked; a connection that was kept may be gone when it comes.
+        """
         to = place(url)
         head = request_head(method, to.target, to.authority, headers)
+        turn = _once(turn)
+        if (address := self._kept_address(to)) is not None:
+            await turn(address)
         kept = await self._take(to)
         if kept is not None:
             reader = ResponseReader(head_bytes, without_body=method == "HEAD")
@@ -140,7 +148,7 @@ class WireTransport(httpx.AsyncBaseTransport):
             except WireError:
                 if reader.received or method not in ("GET", "HEAD"):
                     raise
-        fresh = await self._connect(to, connect_s)
+        fresh = await self._connect(to, connect_s, turn)
         reader = ResponseReader(head_bytes, without_body=method == "HEAD")
         return await self._send(fresh, to, head, reader, pulse)
 
@@ -172,6 +180,10 @@ class WireTransport(httpx.AsyncBaseTransport):
         """Close all kept connections."""
         for host in list(self._kept):
             await self.close_host(host)
+
+    def _kept_address(self, to: Place) -> str | None:
+        kept = self._kept.get(to.host, {}).get(to.origin)
+        return None if kept is None else kept.address
 
     async def _take(self, to: Place) -> Connection | None:
         """Take the kept connection of an origin, unless it has been closed or said something unasked."""
@@ -205,10 +217,16 @@ class WireTransport(httpx.AsyncBaseTransport):
         """Keep a connection for the next request of its lane, unless one is kept already."""
         return self._kept.setdefault(to.host, {}).setdefault(to.origin, connection) is connection
 
-    async def _connect(self, to: Place, connect_s: float) -> Connection:
-        """Open a connection to the first checked address that accepts one, each within `connect_s`."""
+    async def _connect(self, to: Place, connect_s: float, turn: Turn) -> Connection:
+        """Open a connection to the first checked address that accepts one, each in its turn and within `connect_s`."""
         trouble = WireError("dns_error", "no address")
-        for address in await self._checked(to.host):
+        for tried, address in enumerate(await self._checked(to.host)):
+            try:
+                await turn(address)
+            except NoTurn:
+                if not tried:
+                    raise
+                break
             with trio.move_on_after(connect_s) as scope:
                 try:
                     return await self._open(address, to)
@@ -236,6 +254,18 @@ class WireTransport(httpx.AsyncBaseTransport):
             self._tls = self._tls or system_trust()
             stream = await secured(stream, to.host, self._tls)
         return Connection(stream, address, socket)
+
+
+def _once(turn: Turn) -> Turn:
+    """Wait once for an address: what broke before anybody read it is tried again in the same turn."""
+    come: set[str] = set()
+
+    async def first_time(address: str) -> None:
+        if address not in come:
+            await turn(address)
+            come.add(address)
+
+    return first_time
 
 
 class _Body(httpx.AsyncByteStream):

@@ -79,6 +79,8 @@ class Request:
     policy_id: str
     robots_id: int | None = None
     location: str | None = None
+    host_aside: bool = False
+    """The host is put aside: what failed is the host's doing, not the URL's."""
 
 
 @dataclass(slots=True)

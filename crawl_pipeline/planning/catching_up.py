@@ -127,7 +127,7 @@ def _hosts(
         _named_hosts(links, given, in_force).join(known, on="host", how="anti")
     ).with_columns(
         seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, fetched_count=0, day_count=0,
-        backoff_s=0.0, calm_count=0, failures=0, found_at=sight.now, round=sight.lease.round,
+        backoff_s=0.0, aside_s=0.0, calm_count=0, failures=0, found_at=sight.now, round=sight.lease.round,
     )  # fmt: skip
     hosts = HOSTS.frame(pl.concat([known, HOSTS.frame(fresh)]))
     told = hosts.with_columns(

@@ -54,6 +54,10 @@ class FakeWeb(httpx.AsyncBaseTransport):
         head = [*answer.headers, ("content-length", str(len(answer.body)))]
         return httpx.Response(answer.status, headers=head, stream=stream, extensions=extensions, request=request)
 
+    async def addresses(self, host: str) -> list[str]:
+        """Where a host is; several may be put at one address in `hosts`."""
+        return self.hosts.get(host, [])
+
     async def _answer(self, request: Request) -> Answer:
         site = self._sites.get(request.host)
         if site is None:

@@ -12,14 +12,21 @@ from crawl_pipeline.core import frontier
 from crawl_pipeline.core.outcome import OUTCOMES, STATUSES
 from crawl_pipeline.core.tables import FRONTIER, TIME
 
-VISIT = {"url_hash": pl.Int64, "outcome": pl.String, "reason": pl.String, "ended_at": TIME, "robots_until": TIME}
+VISIT = {
+    "url_hash": pl.Int64,
+    "outcome": pl.String,
+    "reason": pl.String,
+    "ended_at": TIME,
+    "robots_until": TIME,
+    "host_aside": pl.Boolean,
+}
 INTERVALS = {"url_hash": pl.Int64, "interval_s": pl.Float64}
 LATER = after(100)
 UNTIL = after(600)
 
 
 def visits(before, outcome, at=LATER, **columns):
-    rows = [{"url_hash": key, "outcome": outcome, "ended_at": at, "robots_until": UNTIL} | columns
+    rows = [{"url_hash": key, "outcome": outcome, "ended_at": at, "robots_until": UNTIL, "host_aside": False} | columns
             for key in before["url_hash"]]  # fmt: skip
     return pl.DataFrame(rows, schema=VISIT)
 
@@ -79,6 +86,13 @@ def test_waits_double_with_each_failure_and_the_last_gives_up():
 
     assert waits == [60, 120, 240, 480]
     assert (last["status"], last["due_at"], last["attempts"]) == ("dead", None, 5)
+
+
+@pytest.mark.parametrize("outcome", sorted(name for name, means in OUTCOMES.items() if means.again == "retry"))
+def test_what_fails_while_its_host_is_put_aside_costs_no_attempt_and_waits_with_the_host(outcome):
+    row = fold(outcome, due("a.test", 1, attempts=4), host_aside=True)
+
+    assert (row["status"], row["outcome"], row["attempts"], row["due_at"]) == ("waiting", outcome, 4, LATER)
 
 
 def test_the_wait_after_a_failure_is_capped():

@@ -17,14 +17,16 @@ short = st.floats(0.01, 100.0)
 rules = st.builds(
     Politeness, delay_s=short, download_factor=st.floats(0, 20), download_gap_cap_s=short, crawl_delay_cap_s=short,
     retry_after_cap_s=short, backoff_first_s=short, backoff_cap_s=st.floats(0.01, 1e4),
-    calm_answers=st.integers(1, 20),
+    calm_answers=st.integers(1, 20), backoff_jitter=st.floats(0, 1), aside_after=st.integers(1, 5),
+    aside_first_s=short, aside_cap_s=short,
 )  # fmt: skip
 policies = st.builds(lambda politeness: Policy(agent=AGENT, politeness=politeness), rules)
 paces = st.builds(
     HostPace, crawl_delay_s=st.none() | st.floats(0, 1e6), backoff_s=st.floats(0, 1e4), calm_count=st.integers(0, 30),
-    failures=st.integers(0, 30), download_s=st.floats(0, 100),
+    failures=st.integers(0, 30), download_s=st.floats(0, 100), aside_s=st.floats(0, 100),
 )  # fmt: skip
 requests = st.tuples(st.sampled_from(list(OUTCOMES)), st.floats(0, 100), st.none() | st.floats(0, 1e6))
+chances = st.floats(0, 1, exclude_max=True)
 
 
 @given(policies, paces, requests)
@@ -52,21 +54,62 @@ def test_the_gap_is_bounded_by_the_caps(policy, pace, request):
 
     moved, gap = after(pace, *request, policy, "a.test")
 
-    longest = max(limits.delay_s, limits.download_gap_cap_s, limits.crawl_delay_cap_s, limits.retry_after_cap_s)
-    assert gap <= longest + max(pace.backoff_s, limits.backoff_cap_s)
+    longest = max(limits.delay_s, limits.download_gap_cap_s, limits.crawl_delay_cap_s, limits.retry_after_cap_s,
+                  limits.aside_cap_s, pace.aside_s)  # fmt: skip
+    assert gap <= longest + max(pace.backoff_s, limits.backoff_cap_s * (1 + limits.backoff_jitter))
     assert moved.download_s == request[1]
 
 
-@given(policies, st.lists(st.sampled_from(TROUBLE), min_size=1, max_size=30))
+@given(policies, st.lists(st.tuples(st.sampled_from(TROUBLE), chances), min_size=1, max_size=30))
 def test_the_back_off_never_shrinks_while_trouble_lasts(policy, troubles):
     pace, seen = HostPace(), []
-    for trouble in troubles:
-        pace, _ = after(pace, trouble, 0.1, None, policy, "a.test")
+    for trouble, chance in troubles:
+        pace, _ = after(pace, trouble, 0.1, None, policy, "a.test", chance)
         seen.append(pace.backoff_s)
 
     assert seen == sorted(seen)
-    assert seen[-1] <= policy.politeness.backoff_cap_s
+    assert seen[-1] <= policy.politeness.backoff_cap_s * (1 + policy.politeness.backoff_jitter)
     assert pace.failures == len(troubles)
+
+
+@given(policies, paces, requests, chances)
+def test_chance_only_lengthens_a_wait(policy, pace, request, chance):
+    plain_pace, plain_gap = after(pace, *request, policy, "a.test")
+    drawn_pace, drawn_gap = after(pace, *request, policy, "a.test", chance)
+
+    assert drawn_gap >= plain_gap
+    assert plain_pace.backoff_s <= drawn_pace.backoff_s
+    assert drawn_gap - plain_gap <= policy.politeness.backoff_cap_s * policy.politeness.backoff_jitter + 1e-6
+
+
+def test_hosts_that_failed_together_come_back_apart():
+    waits = {after(HostPace(), "timeout", 0, None, POLICY, "a.test", chance)[1] for chance in (0.0, 0.25, 0.5, 0.75)}
+
+    assert waits == {2 + 8, 2 + 9, 2 + 10, 2 + 11}
+
+
+def test_a_host_that_fails_in_a_row_is_put_aside_longer_each_time_until_it_answers():
+    pace, seen = HostPace(), []
+    for outcome in ["timeout", "connect_error", "unavailable", *["dns_error"] * 9, "fetched", "timeout"]:
+        pace, _ = after(pace, outcome, 0, None, POLICY, "a.test")
+        seen.append(pace.aside_s)
+
+    assert seen == [0, 0, 600, 1200, 2400, 4800, 9600, 19200, 38400, 76800, 86400, 86400, 0, 0]
+
+
+def test_a_host_that_asks_for_less_is_slowed_and_not_put_aside():
+    pace = HostPace()
+    for _ in range(9):
+        pace, _ = after(pace, "throttled", 0, None, POLICY, "a.test")
+
+    assert (pace.aside_s, pace.failures) == (0, 9)
+
+
+@given(policies, paces)
+def test_a_request_that_was_cut_off_tells_nothing_of_its_host(policy, pace):
+    moved, _ = after(pace, "carried", pace.download_s, None, policy, "a.test")
+
+    assert moved == pace
 
 
 def test_the_back_off_doubles_from_its_first_value_to_its_cap():

@@ -32,6 +32,8 @@ def tally(found: Selection) -> dict[str, int]:
         ({"next_allowed_at": after(24.9)}, {}, (1, "host's turn is full")),
         ({"next_allowed_at": after(25)}, {}, (0, "host waits")),
         ({"next_allowed_at": after(1e6)}, {}, (0, "host waits")),
+        ({"next_allowed_at": after(1e6), "aside_s": 600.0}, {}, (0, "host put aside")),
+        ({"aside_s": 600.0}, {}, (1, "host's turn is full")),
         ({"crawl_delay_s": 10.0}, {}, (3, "host's turn is full")),
         ({"crawl_delay_s": 60.0}, {}, (1, "host's turn is full")),
         ({"backoff_s": 8.0}, {}, (3, "host's turn is full")),

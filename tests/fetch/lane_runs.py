@@ -26,8 +26,8 @@ def on_mock_clock(main: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def policy(**sections: Any) -> Policy:
-    """One second between requests, no factor on download times, but for these sections."""
-    calm = {"delay_s": 1.0, "download_factor": 0.0}
+    """One second between requests, no factor on download times, no chance, but for these sections."""
+    calm = {"delay_s": 1.0, "download_factor": 0.0, "backoff_jitter": 0.0}
     agent = {"name": "ExampleBot", "contact": "https://example.org/"}
     return Policy.model_validate({"agent": agent} | sections | {"politeness": calm | sections.get("politeness", {})})
 

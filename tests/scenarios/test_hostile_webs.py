@@ -1,15 +1,17 @@
 """Webs without end and hosts in trouble: budgets end the first, patience the second, and neither harms others."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import httpx
 import polars as pl
 import pytest
-from crawls import ALMOST, Crawl, policy, taking
+from crawls import ALMOST, DAY, NOON, Crawl, policy, taking
 
+from crawl_pipeline.explaining import explain
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.shapes import calendar, endless_depth, facets, redirect_loop, redirect_maze, session_ids
 from crawl_pipeline.testing.sites import (
+    always,
     at_first,
     below,
     failing,
@@ -178,15 +180,56 @@ def test_a_host_that_is_told_to_wait_long_is_left_alone_across_workers(tmp_path)
     crawl.check()
 
 
-def test_an_unreachable_host_is_given_up_while_others_are_crawled(tmp_path):
-    down = Host("a.test", robots(lambda request: failing(httpx.ConnectError), ""))
-    crawl = Crawl(tmp_path, down, site("b.test", pages=8), rules=policy(retry={"attempts": 3, "first_s": 5.0}))
+def test_a_host_that_is_down_is_put_aside_longer_each_time_while_others_do_not_notice(tmp_path):
+    rules = policy(politeness={"backoff_first_s": 1.0, "backoff_cap_s": 8.0, "aside_first_s": 60.0},
+                   round={"seconds": 100.0, "lease_s": 200.0})  # fmt: skip
+    down = Host("a.test", robots(always(failing(httpx.ConnectError)), ""))
+    crawl = Crawl(tmp_path, down, site("b.test", pages=40), rules=rules)
 
-    crawl.seed("http://a.test/x", "http://b.test/").work()
+    crawl.seed(*(f"http://a.test/{n}" for n in range(30)), "http://b.test/").work(seconds=500)
 
-    assert crawl.web.count("http://a.test/x") == 3
-    assert crawl.url("http://a.test/x")["status"] == "dead"
-    assert len(crawl.stored("b.test")) == 8
+    # Robots.txt and three failures; then a request after 60 s, 120 s, 240 s, and the back-off.
+    rests = crawl.web.rests_s("a.test")
+    assert [rest >= wait for rest, wait in zip(rests[3:], (60, 120, 240), strict=True)] == [True] * 3
+    assert max(rests[:3]) < 8
+    assert len(crawl.stored("b.test")) == 40
+    assert max(crawl.web.gaps_s("b.test")) < 1.2
+    crawl.check()
+
+
+def test_hosts_that_were_down_for_a_day_lose_no_url_to_it(tmp_path):
+    def down(answers):
+        return robots(at_first(answers, failing(httpx.ConnectTimeout), seconds=DAY), "")
+
+    crawl = Crawl(tmp_path, Host("many.test", down(tree(9))), Host("one.test", down(tree(1))))
+    crawl.seed("http://one.test/", "http://many.test/", *(f"http://many.test/{n}" for n in range(1, 9)))
+    for _ in range(12):
+        crawl.work(seconds=60)
+        crawl.wait(2 * 3_600)
+    said = explain(crawl.lake, crawl.rules, "http://one.test/", NOON + timedelta(hours=23)).because
+    asked = [len(crawl.asked("many.test")), len(crawl.asked("one.test"))]
+
+    crawl.wait(DAY)
+    crawl.work(seconds=120)
+
+    assert said.startswith("it waits after timeout: host put aside, until 2026-03-0")
+    assert max(asked) <= 11
+    assert crawl.tally("left_out")["host put aside"] > 0
+    assert set(crawl.rows("frontier")["status"]) == {"fetched"}
+    assert len(crawl.stored("many.test")) == 9
+    assert crawl.stored("one.test") == ["/"]
+    crawl.check()
+
+
+def test_a_page_that_fails_on_a_host_that_answers_is_given_up(tmp_path):
+    rules = policy(retry={"first_s": 1.0}, politeness={"backoff_first_s": 0.5})
+    crawl = Crawl(tmp_path, Host("a.test", robots(routes({"/1": always(unavailable())}, tree(80)), "")), rules=rules)
+
+    crawl.seed("http://a.test/").work(seconds=75)
+
+    assert crawl.web.count("http://a.test/1") == 5
+    assert crawl.url("http://a.test/1")["status"] == "dead"
+    assert len(crawl.stored("a.test")) > 20
     crawl.check()
 
 

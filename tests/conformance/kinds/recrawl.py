@@ -27,9 +27,9 @@ URL = "https://r.example/page"
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
          "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
-         "last_modified": pl.String}  # fmt: skip
+         "last_modified": pl.String, "host_aside": pl.Boolean}  # fmt: skip
 HOST = {"host": host(URL), "site": site(host(URL)), "bucket": 0, "seeded": True, "paused": False, "day_count": 0}
-TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until"]
+TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 ATTEMPTS = 10
 """Failures in a row after which the cases give a URL up."""
 STATES = {"recrawl": "due", "retry": "retry", "next round": "retry", "robots": "retry", "gone": "gone", "never": "dead"}
@@ -45,7 +45,7 @@ def policy(schedule: Input, **sections: Json) -> Policy:
 
 def _visit(outcome: str, ended_at: datetime, **columns: Json) -> pl.DataFrame:
     row = {"bucket": 0, "round": 1, "url_hash": url_hash(URL), "host": host(URL), "outcome": outcome,
-           "ended_at": ended_at, "robots_until": ended_at + timedelta(days=1)}  # fmt: skip
+           "ended_at": ended_at, "robots_until": ended_at + timedelta(days=1), "host_aside": False}  # fmt: skip
     return pl.DataFrame([row | columns], schema=VISIT)
 
 

@@ -17,6 +17,7 @@ from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lane import HostLane
 from crawl_pipeline.fetch.robots_desk import anything
+from crawl_pipeline.fetch.turns import at_once
 from crawl_pipeline.fetch.visits import HostQueue
 from crawl_pipeline.testing import FakeWeb, Host
 from crawl_pipeline.testing.sites import Answer, Request, html, not_found, plain, with_retry_after
@@ -66,7 +67,7 @@ async def _starts(limits: Input, events: Sequence[Input]) -> list[float | None]:
     delays = limits.get("crawl_delay", {})
     lanes = {
         host: HostLane(HostQueue(host, 0, HostPace(crawl_delay_s=delays.get(host)), None, {}, ()), web, rules, clock,
-                       lambda request: None, lambda: float("inf"))
+                       lambda request: None, lambda: float("inf"), trio.CapacityLimiter(1), at_once)
         for host in web.hosts
     }  # fmt: skip
     async with trio.open_nursery() as nursery:
