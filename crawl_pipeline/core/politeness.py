@@ -70,10 +70,12 @@ def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float) -> HostP
 
 
 def _troubled(pace: HostPace, outcome: str, rules: Politeness, chance: float) -> HostPace:
-    doubled = min(max(rules.backoff_first_s, 2 * pace.backoff_s), rules.backoff_cap_s)
-    longer = max(pace.backoff_s, doubled * (1 + rules.backoff_jitter * chance))
     failures = pace.failures + 1
     # A host that says 429 is there, and its word counts: it is slowed, not put aside.
-    fails = OUTCOMES[outcome].again == "retry" and failures >= rules.aside_after
-    aside_s = min(max(rules.aside_first_s, 2 * pace.aside_s), rules.aside_cap_s) if fails else 0.0
-    return replace(pace, backoff_s=longer, calm_count=0, failures=failures, aside_s=aside_s)
+    if OUTCOMES[outcome].again == "retry" and failures >= rules.aside_after:
+        # This takes the place of more back-off: a host that is back after a day must not be asked once an hour then.
+        aside_s = min(max(rules.aside_first_s, 2 * pace.aside_s), rules.aside_cap_s)
+        return replace(pace, calm_count=0, failures=failures, aside_s=aside_s)
+    doubled = min(max(rules.backoff_first_s, 2 * pace.backoff_s), rules.backoff_cap_s)
+    longer = max(pace.backoff_s, doubled * (1 + rules.backoff_jitter * chance))
+    return replace(pace, backoff_s=longer, calm_count=0, failures=failures, aside_s=0.0)

@@ -116,7 +116,7 @@ def test_the_back_off_doubles_from_its_first_value_to_its_cap():
     policy = Policy(agent=AGENT, politeness=Politeness(backoff_first_s=8, backoff_cap_s=50))
     pace, seen = HostPace(), []
     for _ in range(5):
-        pace, _ = after(pace, "timeout", 0, None, policy, "a.test")
+        pace, _ = after(pace, "throttled", 0, None, policy, "a.test")
         seen.append(pace.backoff_s)
 
     assert seen == [8, 16, 32, 50, 50]
