@@ -18,10 +18,11 @@ import trio
 from crawls import ALMOST, Crawl, Died, dying_after, inline, policy, taking
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from crawl_pipeline import corpus, ordering, rebucketing
 from crawl_pipeline.core import urls
-from crawl_pipeline.lake import LeaseHeld, LeaseLost
+from crawl_pipeline.lake import Lake, LeaseHeld, LeaseLost
 from crawl_pipeline.testing import site
 from crawl_pipeline.testing.sites import at_first, html, throttled
 
@@ -82,8 +83,8 @@ class Frontier(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="model-"))
         self.crawl = Crawl(self.folder, *web(), buckets=2, rules=policy(
             scope={"follow": "everywhere"}, round={"seconds": 20.0, "shortest_s": 4.0}))  # fmt: skip
-        self.seeds, self.paused = set[str](), set[str]()
-        self.crashes = self.workers = 0
+        self.seeds, self.paused, self.forgotten = set[str](), set[str](), set[str]()
+        self.crashes = self.workers = self.recrawls = 0
         self.known, self.fetched = set[str](), set[str]()
         self.promised: dict[str, datetime] = {}
 
@@ -95,6 +96,8 @@ class Frontier(RuleBasedStateMachine):
 
     @rule(host=HOSTS)
     def seed(self, host: str) -> None:
+        if host in self.forgotten:
+            return  # a seed would lift that; test_orders looks at it
         self.crawl.seed(f"http://{host}/")
         self.seeds.add(f"http://{host}/")
 
@@ -107,6 +110,23 @@ class Frontier(RuleBasedStateMachine):
     def resume(self, host: str) -> None:
         self.crawl.order("resume", host)
         self.paused.discard(host)
+
+    @precondition(lambda self: self.known)
+    @rule(host=HOSTS, delay_s=st.sampled_from([2.0, 4.0]))
+    def set_delay(self, host: str, delay_s: float) -> None:
+        ordering.set_key(self.crawl.lake, self.crawl.rules, "delay_s", str(delay_s), host=host, now=self.now)
+
+    @precondition(lambda self: self.fetched)
+    @rule()
+    def order_a_recrawl(self) -> None:
+        ordering.recrawl(self.crawl.lake, hosts=[urls.host(min(self.fetched))], now=self.now)
+        self.recrawls += 1
+
+    @precondition(lambda self: any("d.test" in url for url in self.known))
+    @rule()
+    def forget(self) -> None:
+        ordering.forget(self.crawl.lake, hosts=["d.test"], now=self.now)
+        self.forgotten.add("d.test")
 
     @rule(seconds=st.sampled_from([1, 30, LEASE_S + 1]))
     def wait(self, seconds: float) -> None:
@@ -154,6 +174,15 @@ class Frontier(RuleBasedStateMachine):
 
         self.crawl.run(both)
 
+    @rule(double=st.booleans())
+    def rebucket(self, double: bool) -> None:
+        buckets, now = self.crawl.lake.buckets, self.now
+        wanted = min(8, 2 * buckets) if double else max(1, buckets // 2)
+        self._expecting_leases(
+            lambda: rebucketing.rebucket(self.crawl.lake, self.crawl.rules, wanted, clock=lambda: now)
+        )
+        self.crawl.lake = Lake.open(self.crawl.lake.root)
+
     def _name(self) -> str:
         self.workers += 1
         return f"w{self.workers}"
@@ -192,14 +221,15 @@ class Frontier(RuleBasedStateMachine):
         known, fetched = set(frontier["url"]), set(frontier.filter(outcome="fetched")["url"])
         assert frontier.height == len(known)
         assert self.known <= known
-        assert self.fetched <= fetched
+        assert {url for url in self.fetched if urls.host(url) not in self.forgotten} <= fetched
         assert fetched <= reachable(self.seeds, set())
         self.known, self.fetched = known, fetched
 
     @invariant()
     def a_crash_costs_one_batch_at_most(self) -> None:
         pages = Counter((row.host, row.path) for row in self.crawl.web.log if row.status == 200)
-        assert all(count <= 1 + self.crashes for (_, path), count in pages.items() if path != "/robots.txt")
+        most = 1 + self.crashes + self.recrawls
+        assert all(count <= most for (_, path), count in pages.items() if path != "/robots.txt")
 
     @invariant()
     def no_promise_to_a_host_is_shortened(self) -> None:
@@ -223,7 +253,9 @@ class Frontier(RuleBasedStateMachine):
         for host in sorted(self.paused):
             self.resume(host)
         self.work(seconds=1_000, thread_s=0.0)
-        assert Counter(self.crawl.rows("pages")["url"]) == Counter(reachable(self.seeds, set()))
+        shown = set(corpus.query(self.crawl.lake, "select url from pages")["url"])
+        assert reachable(self.seeds, self.forgotten) <= shown <= reachable(self.seeds, set())
+        assert self.forgotten.isdisjoint(map(urls.host, shown))
         self.no_url_is_lost_or_doubled()
         self.no_promise_to_a_host_is_shortened()
         self.crawl.check()
@@ -245,5 +277,5 @@ def _stalling(nth: int, seconds: float) -> Any:
 
 TestFrontier = Frontier.TestCase
 TestFrontier.settings = settings(
-    max_examples=4, stateful_step_count=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=4, stateful_step_count=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
