@@ -98,7 +98,7 @@ def own_requests(lake: Lake, log: pl.DataFrame) -> pl.DataFrame:
     """The lake's requests that this log could have seen: of its hosts, in its time."""
     if log.is_empty():
         return _with_path(FETCHES.empty())
-    first, last = log["started_at"].min(), log["ended_at"].max()
+    first, last = log.select(pl.col("started_at").min() - NGINX_CLOCK, pl.col("ended_at").max()).row(0)
     rows = lake.scan("fetches", where=pl.col("host").is_in(log["host"].unique().to_list())).collect()
     return _with_path(rows.filter(pl.col("ended_at") >= first, pl.col("started_at") <= last))
 
