@@ -16,7 +16,8 @@ import zstandard
 
 ACCEPTED = "gzip, deflate, br, zstd"
 MOST_CODINGS = 3
-MOST_MEMBERS = 256  # each one costs a copy of the rest, so their number is bounded too
+MOST_MEMBERS = 256  # each one costs a copy of the rest of its piece, so their number is bounded too
+_PIECE = 65_536
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -64,9 +65,9 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     if not body.startswith(_GZIP):
         return body
     members: list[bytes] = []
-    size = 0
-    while body.startswith(_GZIP):
-        text, body = _inflate(body, limit - size, zlib.MAX_WBITS | 16)
+    size = at = 0
+    while body.startswith(_GZIP, at):
+        text, at = _inflate(body, at, limit - size, zlib.MAX_WBITS | 16)
         size += len(text)
         members.append(text)
         _bound(len(members))
@@ -76,21 +77,28 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 def _undeflate(body: bytes, limit: int) -> bytes:
     """Undo deflate: zlib's format, or the bare stream that some senders take it for (RFC 9110 8.4.1.2)."""
     zlib_header = len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
-    return _inflate(body, limit, zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS)[0]
+    return _inflate(body, 0, limit, zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS)[0]
 
 
-def _inflate(body: bytes, limit: int, bits: int) -> tuple[bytes, bytes]:
-    """Inflate one stream; give its text and what follows it."""
-    stream = zlib.decompressobj(bits)
-    try:
-        text = stream.decompress(body, limit + 1)
-    except zlib.error as trouble:
-        raise CodingError("decode_error", str(trouble)) from None
-    if len(text) > limit:
-        raise CodingError("too_large", f"over {limit} bytes of content")
+def _inflate(body: bytes, at: int, limit: int, bits: int) -> tuple[bytes, int]:
+    """Inflate the stream that begins at `at`; give its text and where it ends.
+
+    In pieces: zlib copies what follows a stream, so that many short members before much junk would cost their product.
+    """
+    stream, texts, room = zlib.decompressobj(bits), list[bytes](), limit + 1
+    while not stream.eof and at < len(body):
+        piece = body[at : at + _PIECE]
+        try:
+            texts.append(stream.decompress(piece, room))
+        except zlib.error as trouble:
+            raise CodingError("decode_error", str(trouble)) from None
+        at += len(piece)
+        room -= len(texts[-1])
+        if not room:
+            raise CodingError("too_large", f"over {limit} bytes of content")
     if not stream.eof:
         raise CodingError("truncated", "the coded content is cut")
-    return text, stream.unused_data
+    return b"".join(texts), at - len(stream.unused_data)
 
 
 def _unbrotli(body: bytes, limit: int) -> bytes:
@@ -132,15 +140,18 @@ def _unzstd(body: bytes, limit: int) -> bytes:
 
 
 def _see_frames_whole(opener: zstandard.ZstdDecompressor, body: bytes) -> None:
-    frames = 0
-    while _is_zstd(body):
+    frames = at = 0
+    while _is_zstd(body[at : at + 4]):
         frames += 1
         _bound(frames)
         frame = opener.decompressobj()
-        frame.decompress(body)
+        while not frame.eof and at < len(body):
+            piece = body[at : at + _PIECE]
+            frame.decompress(piece)
+            at += len(piece)
         if not frame.eof:
             raise CodingError("truncated", "the coded content is cut")
-        body = frame.unused_data
+        at -= len(frame.unused_data)
 
 
 def _bound(members: int) -> None:

@@ -1,13 +1,15 @@
 """Content codings: what goes in comes out, and nothing costs more than its limit."""
 
 import gzip
+import random
+import time
 import tracemalloc
 import zlib
 
 import brotli
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawl_pipeline.fetch.decoding import CodingError, codings, decode
@@ -139,6 +141,25 @@ def test_a_window_over_eight_megabytes_is_refused():
 def test_thousands_of_empty_members_are_refused():
     assert failure(gzip.compress(b"") * 5_000, ["gzip"]) == "decode_error"
     assert failure(zstd_stream(b"") * 5_000, ["zstd"]) == "decode_error"
+
+
+@pytest.mark.parametrize(("name", "coder"), [("gzip", gzip.compress), ("zstd", zstd_stream)])
+@given(texts=st.lists(st.integers(0, 70_000), min_size=1, max_size=4), junk=st.integers(0, 70_000))
+@settings(max_examples=30)
+def test_streams_longer_and_shorter_than_a_piece_are_all_read(name, coder, texts, junk):
+    noise = random.Random(1).randbytes(70_000)
+    bodies = [noise[:length] for length in texts]
+    after = b"\0" * junk if name == "gzip" else b""
+
+    assert decode(b"".join(map(coder, bodies)) + after, [name], 300_000) == b"".join(bodies)
+
+
+def test_many_members_before_much_junk_do_not_cost_their_product():
+    coded = gzip.compress(b"a") * 255 + bytes(20_000_000)
+    began = time.process_time()
+
+    assert decode(coded, ["gzip"], 1_000) == b"a" * 255
+    assert time.process_time() - began < 0.25  # 0.01 in pieces; 1.2 if each member copied all that follows
 
 
 def test_an_empty_body_needs_no_decoding():
