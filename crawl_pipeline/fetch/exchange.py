@@ -277,7 +277,8 @@ async def _read_body(answer: Answers, method: str, limits: Limits) -> bytes:
     while (piece := await answer.piece()) is not None:
         pieces.append(piece)
         size += len(piece)
-        if size > limits.wire_bytes:
+        # Framing counts too: chunks may have extensions longer than what they hold.
+        if size > limits.wire_bytes or answer.wire_bytes > limits.wire_bytes + limits.header_bytes:
             if limits.cut:
                 break
             raise WireError("too_large", f"over {limits.wire_bytes} bytes on the wire")
