@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +17,8 @@ import httpx
 import trio
 
 from crawl_pipeline import ordering, rounds
-from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.policy import Policy, PolicyError
+from crawl_pipeline.fetch.connection import trust
 from crawl_pipeline.fetch.reading import Readers
 from crawl_pipeline.fetch.resolver import Resolver, Times
 from crawl_pipeline.fetch.transport import WireTransport
@@ -39,7 +41,7 @@ def run(
     """
 
     async def main() -> Worked:
-        outside = rounds.Outside(transport or _transport(policy), Readers(policy, lake.buckets))
+        outside = rounds.Outside(asked, Readers(policy, lake.buckets))
         stop = trio.Event()
         async with trio.open_nursery() as nursery:
             if threading.current_thread() is threading.main_thread():
@@ -52,6 +54,7 @@ def run(
         return worked
 
     ordering.policy_in_force(lake, policy)  # what was set must fit before a bucket is taken
+    asked = transport or wire(policy)
     try:
         return trio.run(main)
     except BaseExceptionGroup as group:
@@ -63,11 +66,24 @@ def name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-def _transport(policy: Policy) -> WireTransport:
+def wire(policy: Policy) -> WireTransport:
+    """The transport that a policy asks for; raises PolicyError if its file of authorities cannot be used."""
     rules = policy.resolver
     times = Times(**{name: getattr(rules, name) for name in Times.__dataclass_fields__})
     resolver = Resolver(rules.hosts, rules.name_servers, times)
-    return WireTransport(resolver, policy.addresses.networks, block=policy.block.addresses)
+    return WireTransport(
+        resolver, policy.addresses.networks, block=policy.block.addresses, tls=_trust(policy.fetch.ca_file)
+    )
+
+
+def _trust(ca_file: str) -> ssl.SSLContext:
+    try:
+        return trust(ca_file)
+    except OSError as trouble:
+        raise PolicyError(
+            f"fetch.ca_file: expected a readable file of certificates in PEM form, found {ca_file!r} ({trouble}); "
+            f'name another, or "" for none'
+        ) from trouble
 
 
 async def _stop_on_signals(stop: trio.Event) -> None:

@@ -125,6 +125,12 @@ class Fetch(Section):
     body_mb: PositiveFloat = key(10.0, "MB after content decoding")
     media_types: list[str] = key(["text/html", "application/xhtml+xml"],
                                  "media types whose bodies are read; others are recorded and closed")  # fmt: skip
+    keep_alive_s: float = key(
+        10.0, "s; a connection is closed if its host is next asked later than this: idle hosts cost none", ge=0, le=MOST
+    )
+    ca_file: str = key(
+        "", "PEM file of certificate authorities that are trusted beside the system's; the worker reads it at its start"
+    )
     conditional: bool = key(True, "send If-None-Match and If-Modified-Since when a page is visited again")
 
 

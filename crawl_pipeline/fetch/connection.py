@@ -64,12 +64,19 @@ async def secured(stream: trio.abc.Stream, host: str, tls: ssl.SSLContext) -> tr
         await stream_in_tls.do_handshake()
     except (trio.BrokenResourceError, ssl.SSLError, ValueError) as refusal:
         await trio.aclose_forcefully(stream)
-        cause = refusal.__cause__ or refusal
-        raise WireError("tls_error", getattr(cause, "verify_message", "") or str(cause)) from None
+        raise WireError("tls_error", _in_words(refusal.__cause__ or refusal)) from None
     except BaseException:
         await trio.aclose_forcefully(stream)
         raise
     return stream_in_tls
+
+
+def _in_words(trouble: BaseException) -> str:
+    """What a person reads: the verdict on the certificate, or OpenSSL's reason without its file and line."""
+    if verdict := getattr(trouble, "verify_message", ""):
+        return str(verdict)
+    reason = getattr(trouble, "reason", None)
+    return f"no TLS handshake: {reason.replace('_', ' ').lower() if isinstance(reason, str) else trouble}"
 
 
 async def receive(connection: Connection, reader: ResponseReader) -> None:
@@ -107,9 +114,15 @@ def silent(connection: Connection) -> bool:
     return not poll.poll(0)
 
 
-def system_trust() -> ssl.SSLContext:
-    """Trust what the system trusts; unlike ssl.create_default_context this heeds no key log variable."""
+def trust(more: str = "") -> ssl.SSLContext:
+    """Trust what the system trusts, and the authorities in the PEM file `more`, if given.
+
+    Unlike ssl.create_default_context this heeds no key log variable. Raises OSError (ssl.SSLError is one) if the file
+    cannot be read or holds no certificate.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_default_certs()
+    if more:
+        context.load_verify_locations(cafile=more)
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -98,6 +98,8 @@ class HostLane:
                 return True
             with trio.CancelScope() as sleep:
                 self._sleeps.add(sleep)
+                if self.allowed_at - trio.current_time() > self._policy.fetch.keep_alive_s:
+                    await self.close()
                 await trio.sleep_until(self.allowed_at)
             self._sleeps.discard(sleep)
         return False

@@ -32,7 +32,7 @@ from crawl_pipeline.fetch.connection import (
     receive,
     secured,
     silent,
-    system_trust,
+    trust,
 )
 from crawl_pipeline.fetch.turns import NoTurn, Turn, at_once
 from crawl_pipeline.fetch.wire import ResponseReader, WireError, request_head
@@ -173,8 +173,10 @@ class WireTransport(httpx.AsyncBaseTransport):
 
     async def close_host(self, host: str) -> None:
         """Close the kept connections to a host (as it stands in its URLs), whatever scheme and port."""
-        for connection in self._kept.pop(host, {}).values():
-            await trio.aclose_forcefully(connection.stream)
+        kept = self._kept.pop(host, {})
+        with trio.CancelScope(shield=True):  # nobody else knows of them any more
+            for connection in kept.values():
+                await trio.aclose_forcefully(connection.stream)
 
     async def aclose(self) -> None:
         """Close all kept connections."""
@@ -251,7 +253,7 @@ class WireTransport(httpx.AsyncBaseTransport):
         stream = await self._dial(address, to.port)
         socket = stream.socket if isinstance(stream, trio.SocketStream) else None
         if to.secure:
-            self._tls = self._tls or system_trust()
+            self._tls = self._tls or trust()
             stream = await secured(stream, to.host, self._tls)
         return Connection(stream, address, socket)
 

@@ -289,6 +289,16 @@ def test_the_end_of_the_round_inside_a_request_leaves_a_row():
     assert [(row.failure, row.reason, row.status) for row in rows] == [("timeout", CANCELLED, 200)]
 
 
+def test_what_frames_a_body_counts_on_the_wire_too():
+    chunk = b"1;" + b"x" * 900 + b"\r\na\r\n"
+    steps = [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[chunk] * 1_000]
+
+    got, _, _ = scripted(steps, limits=Limits(wire_bytes=20_000, header_bytes=2_000))
+
+    assert (got[0].failure, got[0].reason) == ("too_large", "over 20000 bytes on the wire")
+    assert got[0].wire_bytes < 100_000
+
+
 def contexts(name, *, trusted=True):
     authority = trustme.CA()
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -322,7 +332,7 @@ def test_a_certificate_that_proves_nothing_is_a_tls_error(name, trusted):
 def test_plain_http_on_a_tls_port_is_a_tls_error():
     got, _, _ = scripted([b"HTTP/1.1 400 Bad Request\r\n\r\n"], scheme="https")
 
-    assert got[0].failure == "tls_error"
+    assert (got[0].failure, got[0].reason) == ("tls_error", "no TLS handshake: wrong version number")
 
 
 def test_a_silent_tls_handshake_ends_in_time():

@@ -1,0 +1,81 @@
+"""Hundreds of hosts in flight: only those that are being asked, or soon will be, have a connection."""
+
+import pytest
+import trio
+
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch.connection import dial_tcp
+from crawl_pipeline.fetch.resolver import Resolver
+from crawl_pipeline.fetch.transport import WireTransport
+from tests.fetch.lane_runs import lanes_over, policy, queue
+from tests.fetch.loopback import read_head
+from tests.fetch.test_transport import LOOPBACK
+
+HOSTS = [f"h{n}.test" for n in range(200)]
+
+
+class Counting:
+    """A server that gives every host the same robots.txt and pages, and counts its open connections."""
+
+    def __init__(self, robots: str) -> None:
+        self.robots, self.open, self.asked, self.port = robots, 0, 0, 0
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=512)
+        self.port = listeners[0].socket.getsockname()[1]
+        nursery.start_soon(trio.serve_listeners, self._serve, listeners)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        self.open += 1
+        try:
+            while True:
+                head = await read_head(stream)
+                self.asked += 1
+                body = self.robots if b"/robots.txt" in head else "<p>page"
+                await stream.send_all(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        except (EOFError, trio.BrokenResourceError):
+            pass
+        finally:
+            self.open -= 1
+
+
+def rules(**fetch: float) -> Policy:
+    return policy(politeness={"delay_s": 0.001}, fetch=fetch)
+
+
+def run(robots: str, rules: Policy, requests: int) -> int:
+    """Ask all hosts for three pages each until the server has seen so many requests; count its open connections."""
+
+    async def main() -> int:
+        server = Counting(robots)
+
+        async def dial(address: str, port: int) -> trio.abc.Stream:
+            return await dial_tcp(address, server.port)
+
+        resolver = Resolver(hosts={"*.test": ["127.0.0.1"]})
+        async with trio.open_nursery() as nursery:
+            await server.start(nursery)
+            transport = WireTransport(resolver, LOOPBACK, dial=dial)
+            async with lanes_over(transport, rules) as lanes:
+                lanes.load([queue(host, "/1", "/2", "/3") for host in HOSTS])
+                with trio.fail_after(30):
+                    while server.asked < requests:
+                        await trio.sleep(0.01)
+                await trio.sleep(0.2)
+                still_open = server.open
+            nursery.cancel_scope.cancel()
+        assert server.asked == requests
+        return still_open
+
+    return trio.run(main)
+
+
+@pytest.mark.parametrize(("keep_alive_s", "left"), [(10.0, 0), (600.0, len(HOSTS))])
+def test_a_host_that_waits_long_for_its_turn_has_no_connection(keep_alive_s, left):
+    robots = "User-agent: *\nCrawl-delay: 300\n"
+
+    assert run(robots, rules(keep_alive_s=keep_alive_s), requests=len(HOSTS)) == left
+
+
+def test_hosts_that_have_been_asked_for_all_have_no_connection():
+    assert run("", rules(), requests=4 * len(HOSTS)) == 0
