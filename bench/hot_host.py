@@ -22,7 +22,7 @@ from crawl_pipeline.lake.folding import SHAPE
 
 HOST = "hot.example"
 ROUNDS_TIMED = 5
-TARGETS = [("plan_cpu_ratio", "<=", 0.25), ("plan_memory_ratio", "<=", 0.5)]
+TARGETS = [("plan_cpu_ratio", "<=", 0.5), ("plan_memory_ratio", "<=", 0.25)]
 
 
 def hot(count: int) -> Iterator[pl.DataFrame]:
@@ -32,8 +32,9 @@ def hot(count: int) -> Iterator[pl.DataFrame]:
         paths = [f"https://{HOST}/wiki/{number // 1_000:06d}/page-{number}" for number in numbers]
         yield FRONTIER.frame(
             pl.DataFrame({"url": paths, "url_hash": [urls.url_hash(url) for url in paths]}).with_columns(
-                bucket=0, layer=pl.lit("base"), part=0, round=1, host=pl.lit(HOST), status=pl.lit("waiting"), band=1,
-                score=0.7, depth=1, hops=0, kind=pl.lit("link"), found_at=pl.lit(NOW), due_at=pl.lit(NOW), attempts=0,
+                bucket=0, layer=pl.lit("base"), layout=0, part=0, round=1, host=pl.lit(HOST), status=pl.lit("waiting"),
+                band=1, score=0.7, depth=1, hops=0, kind=pl.lit("link"), found_at=pl.lit(NOW), due_at=pl.lit(NOW),
+                attempts=0,
             )
         )  # fmt: skip
 
@@ -51,7 +52,7 @@ def build(root: str, count: int, slice_rows: int) -> None:
     hosts = pl.DataFrame({"host": [*host_names(len(sizes)), HOST], "known_count": [*sizes.tolist(), count // 2]})
     rows = hosts.with_columns(
         bucket=0, site="host", seeded=True, paused=False, fetched_count=0, day_count=0, backoff_s=0.0, calm_count=0,
-        failures=0, found_at=pl.lit(NOW), round=1, layer=pl.lit("base"), download_s=0.2,
+        failures=0, found_at=pl.lit(NOW), round=1, layer=pl.lit("base"), layout=0, download_s=0.2,
     )  # fmt: skip
     base(root, HOSTS, iter([HOSTS.frame(rows)]))
     lease = lake.claim([0], "bench", NOW, 3_600)
@@ -98,7 +99,7 @@ def main() -> None:
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     cut, whole = of_slices(given.urls, SHAPE.slice_rows), of_slices(given.urls, 10**9)
-    if cut["due"] != whole["due"]:
+    if not cut["due"] == whole["due"] > 0:
         raise SystemExit(f"expected the same due URLs in both lakes, found {cut['due']} and {whole['due']}")
     figures = {
         "plan_cpu_ratio": cut["cpu_s"] / whole["cpu_s"], "plan_memory_ratio": cut["added_mb"] / whole["added_mb"],
