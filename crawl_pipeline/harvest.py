@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import frontier, recrawl, urls, validators
+from crawl_pipeline.core import frontier, recrawl, urls, usage, validators
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import (
     FETCHES,
@@ -208,7 +208,8 @@ def _page(visit: Visit, policy: Policy) -> dict[str, object]:
     page, request = visit.page, visit.request
     assert page is not None
     assert request is not None
-    kept = not (page.noindex and policy.scope.noindex)
+    training = policy.scope.no_training == "record" or not usage.forbids_training(request.usage)
+    kept = training and not (page.noindex and policy.scope.noindex)
     return {
         "bucket": visit.bucket, "month": visit.ended_at.strftime("%Y-%m"), "url": visit.target.url,
         "url_hash": visit.target.url_hash, "host": urls.host(visit.target.url), "fetched_at": visit.ended_at,
@@ -217,7 +218,7 @@ def _page(visit: Visit, policy: Policy) -> dict[str, object]:
         "text_hash": page.text_hash, "body_hash": page.body_hash, "body_bytes": len(request.exchange.body),
         "body": page.body if kept else None, "link_count": len(page.links.urls),
         "canonical_url": page.canonical_url, "noindex": page.noindex, "nofollow": page.nofollow,
-        "tag": visit.target.tag,
+        "robots_directives": page.robots_directives, "usage": request.usage, "tag": visit.target.tag,
     }  # fmt: skip
 
 

@@ -8,16 +8,21 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+MOST_CHARACTERS = 500
+"""What is kept of a page's directives as they were said."""
+
 
 class Wishes(NamedTuple):
-    """What a page asks: keep it out of the index, do not follow its links."""
+    """What a page asks: keep it out of the index, do not follow its links; `said`: every directive, known or not."""
 
     noindex: bool = False
     nofollow: bool = False
+    said: str = ""
 
     def also(self, more: "Wishes") -> "Wishes":
         """Return both wishes together."""
-        return Wishes(self.noindex or more.noindex, self.nofollow or more.nofollow)
+        said = ", ".join(dict.fromkeys(part for part in (self.said, more.said) if part))
+        return Wishes(self.noindex or more.noindex, self.nofollow or more.nofollow, said[:MOST_CHARACTERS])
 
 
 _WORD = re.compile(r"[^\s,;]+")
@@ -27,7 +32,12 @@ def from_words(text: str) -> Wishes:
     """Read a list of directives such as `noindex, follow`; `none` is both."""
     words = {word.lower() for word in _WORD.findall(text)}
     none = "none" in words
-    return Wishes(none or "noindex" in words, none or "nofollow" in words)
+    return Wishes(none or "noindex" in words, none or "nofollow" in words, _folded(text))
+
+
+def _folded(text: str) -> str:
+    """Directives as they are recorded: in lower case, white space folded."""
+    return " ".join(text[:MOST_CHARACTERS].lower().split()).strip(",; ")
 
 
 # Directives that carry a value after a colon; any other word before a colon names a crawler.
@@ -42,11 +52,12 @@ def from_header(values: Iterable[str], agent: str) -> Wishes:
         ours = True
         for part in value.split(","):
             scope = _SCOPE.fullmatch(part)
-            if scope and scope[1].lower() in _VALUED:
-                continue
-            if scope:
+            valued = scope is not None and scope[1].lower() in _VALUED
+            if scope and not valued:
                 ours = scope[1].lower() in (agent.lower(), "robots", "*")
-            if ours:
+            if ours and valued:
+                wishes = wishes.also(Wishes(said=_folded(part)))
+            elif ours:
                 wishes = wishes.also(from_words(scope[2] if scope else part))
     return wishes
 

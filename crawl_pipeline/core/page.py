@@ -54,6 +54,7 @@ class Page:
     refresh: str | None
     noindex: bool
     nofollow: bool
+    robots_directives: str
     charset: str
     links_cut: bool
 
@@ -95,6 +96,7 @@ def read(
         refresh=refresh,
         noindex=wishes.noindex,
         nofollow=wishes.nofollow,
+        robots_directives=wishes.said,
         charset=encoding,
         links_cut=found.cut,
         text=text_of(tree),  # last, for it takes the tree apart

@@ -13,14 +13,12 @@ from crawl_pipeline.core.urls import origin, respell
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One allow or disallow line: literal parts between its wildcards, and its weight in octets."""
+class Pattern:
+    """One pattern of paths: literal parts between its wildcards, and its weight in octets."""
 
-    allow: bool
     octets: int
     parts: tuple[str, ...]
     anchored: bool
-    line: str
 
     def matches(self, path: str) -> bool:
         """Tell whether the pattern covers a path as written by `spelled`; greedy from the left, so linear."""
@@ -41,6 +39,14 @@ class Rule:
         return path.find(last, at) >= 0
 
 
+@dataclass(frozen=True, slots=True)
+class Rule(Pattern):
+    """One allow or disallow line."""
+
+    allow: bool
+    line: str
+
+
 # What stays as it is in a path and query; the rest is escaped before comparison (RFC 9309 2.2.2). Characters
 # that URL parsers escape in one component and leave alone in another (such as the apostrophe) are escaped on
 # both sides.
@@ -52,25 +58,24 @@ def spelled(url: str) -> str:
     return _query_plain(quote_from_bytes(url[len(origin(url)) :].encode(), _PLAIN))
 
 
-def rule_of(allow: bool, value: bytes, line: bytes) -> list[Rule]:
-    """Read a pattern; an empty one, or one that starts with neither / nor *, is no rule."""
+def pattern_of(value: bytes) -> Pattern | None:
+    """Read a pattern; an empty one, or one that starts with neither / nor *, is none."""
     if not value.startswith((b"/", b"*")):
-        return []
+        return None
     pattern = respell(quote_from_bytes(value, _PLAIN + "*$"))
     anchored = pattern.endswith("$")
     # Only `*` and a final `$` are special (2.2.3); a literal one is written %2A and %24, here and in
     # `spelled`.
     literal = _query_plain(pattern[:-1] if anchored else pattern).replace("$", "%24")
+    return Pattern(len(pattern), tuple(re.sub(r"\*+", "*", literal).split("*")), anchored)
+
+
+def rule_of(allow: bool, value: bytes, line: bytes) -> list[Rule]:
+    """Read an allow or disallow line; one without a pattern is no rule."""
+    if (pattern := pattern_of(value)) is None:
+        return []
     text = line.strip().decode("utf-8", "replace")
-    return [
-        Rule(
-            allow,
-            len(pattern),
-            tuple(re.sub(r"\*+", "*", literal).split("*")),
-            anchored,
-            text,
-        )
-    ]
+    return [Rule(pattern.octets, pattern.parts, pattern.anchored, allow, text)]
 
 
 def _query_plain(path: str) -> str:

@@ -203,6 +203,9 @@ class Scope(Section):
     hops: Count = key(5, "redirects in a row that are followed")
     nofollow: bool = key(True, "obey nofollow of links, pages and X-Robots-Tag")
     noindex: bool = key(True, "do not keep body and text of pages that say noindex")
+    no_training: Literal["record", "no_body"] = key(
+        "record", "what a page with the preference train-ai=n (Content-Usage) means to us: record, which it always is; "
+        "no_body, do not keep its body and text either")  # fmt: skip
     sitemaps: bool = key(True, "read the sitemaps that robots.txt names")
 
 

@@ -1,9 +1,9 @@
 """Decide what a robots.txt file lets us ask for (RFC 9309).
 
 Bytes in, rules out: the groups of our product token, or else those of `*`, as one list of rules, and the line
-that decided each verdict, so that it can be shown and judged again. Never fetches, never looks at a clock:
-what a status means and when an answer is too old are functions of their arguments. Where the RFC leaves room,
-the reading that asks less of the host wins.
+that decided each verdict, so that it can be shown and judged again; Content-Usage lines come along, read by `usage`.
+Never fetches, never looks at a clock: what a status means and when an answer is too old are functions of their
+arguments. Where the RFC leaves room, the reading that asks less of the host wins.
 
 Grouping and matching are both ours, because no matcher at hand follows the RFC to the letter: protego 0.7
 closes a group at unknown lines, reads `$` at the end as a literal too, takes all octets outside UTF-8 for
@@ -15,8 +15,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from crawl_pipeline.core import usage
 from crawl_pipeline.core.path_rules import Rule, rule_of, spelled
 from crawl_pipeline.core.urls import NotCrawlable, canonical, origin
+from crawl_pipeline.core.usage import Preferences, UsageRule
 
 # RFC 9309 2.5 wants at least 500 KiB to be parsed.
 READ_BYTES = 512_000
@@ -45,6 +47,7 @@ class Rules:
     heads: tuple[str, ...] = ()
     crawl_delay_s: float | None = None
     sitemaps: tuple[str, ...] = ()
+    usage: tuple[UsageRule, ...] = ()
 
     def verdict(self, url: str) -> Verdict:
         """Return the verdict of the longest matching rule; allow wins a tie (RFC 9309 2.2.2)."""
@@ -62,6 +65,10 @@ class Rules:
     def allowed(self, url: str) -> bool:
         """Tell whether a URL may be asked for."""
         return self.verdict(url).allowed
+
+    def preferences(self, url: str) -> Preferences:
+        """Return what the site prefers as to the use of a page that may be asked for."""
+        return usage.by_rules(self.usage, spelled(url)) if self.usage else {}
 
 
 def robots_url(url: str) -> str:
@@ -101,7 +108,7 @@ def read(body: bytes, agent: str, url: str | None = None) -> Rules:
     Without `url` relative sitemaps are dropped.
     """
     records = [record for line in _lines(body) if (record := _record(line))]
-    rules, delays = _own(records, _token(agent.encode()))
+    rules, delays, usages = _own(records, _token(agent.encode()))
     # The most specific rule first, allow before disallow; of several delays the longest is the polite one.
     ordered = tuple(sorted(rules, key=lambda rule: (-rule.octets, not rule.allow)))
     return Rules(
@@ -109,6 +116,7 @@ def read(body: bytes, agent: str, url: str | None = None) -> Rules:
         heads=tuple(rule.parts[0] for rule in ordered),
         crawl_delay_s=max(delays, default=None),
         sitemaps=_sitemaps([value for name, value, _ in records if name == "sitemap"], url),
+        usage=tuple(sorted(usages, key=lambda rule: -rule.pattern.octets)),
     )
 
 
@@ -143,6 +151,7 @@ _NAMES = {
     b"crawldelay": "delay",
     b"sitemap": "sitemap",
     b"site-map": "sitemap",
+    b"content-usage": "usage",
 }
 _RECORD = re.compile(
     rb"\s*(" + rb"|".join(map(re.escape, sorted(_NAMES, key=len, reverse=True))) + rb")(?:\s*:\s*(.*)|\s+(\S+)\s*)",
@@ -172,37 +181,46 @@ def _token(value: bytes) -> bytes:
     return found[0].lower() if found else b""
 
 
-def _own(records: list[Record], mine: bytes) -> tuple[list[Rule], list[float]]:
-    """Return rules and delays of the groups that name `mine`, else of the `*` groups (RFC 9309 2.2.1).
+def _own(records: list[Record], mine: bytes) -> tuple[list[Rule], list[float], list[UsageRule]]:
+    """Return rules, delays and preferences of the groups that name `mine`, else of the `*` groups (RFC 9309 2.2.1).
 
     Only allow and disallow end a run of user-agent lines, other records must not (2.2.4). A crawl-delay, no
     record of the RFC, counts for the agents named just before it: "agent, delay, agent, delay" gives each its own.
+    So does a content-usage: it is a rule for those who know it, and ends a run for what they read by it alone.
     """
     rules: dict[bytes, list[Rule]] = {}
     delays: dict[bytes, list[float]] = {mine: [], b"*": []}
+    usages: dict[bytes, list[UsageRule]] = {mine: [], b"*": []}
     group: set[bytes] = set()
     named: set[bytes] = set()
+    told: set[bytes] = set()
     last = ""
-    ruled = False
+    ruled = used = False
     for name, value, line in records:
         if name == "agent":
             group = set() if ruled else group
             named = set() if ruled or last == "delay" else named
-            ruled = False
+            told = set() if ruled or used else told
+            ruled = used = False
             if (token := _token(value)) in delays:
                 group.add(token)
                 named.add(token)
+                told.add(token)
                 rules.setdefault(token, [])
         elif name == "delay":
             for token in named:
                 delays[token] += _seconds(value)
+        elif name == "usage":
+            used = True
+            for token in told:
+                usages[token] += usage.rule_of(value)
         elif name in ("allow", "disallow"):
             ruled = True
             for token in group:
                 rules[token] += rule_of(name == "allow", value, line)
         last = name
     token = mine if mine in rules else b"*"
-    return rules.get(token, []), delays[token]
+    return rules.get(token, []), delays[token], usages[token]
 
 
 _DECIMAL = re.compile(rb"[0-9]{1,12}(?:\.[0-9]*)?|\.[0-9]+")

@@ -143,6 +143,9 @@ COLUMNS = _columns(
     ("word_count", pl.Int32, "words", "words of the text"),
     ("canonical_url", pl.String, "", "canonical URL the page declares for itself"),
     ("noindex", pl.Boolean, "", "the page asks not to be indexed; body and text are then not kept"),
+    ("robots_directives", pl.String, "", "what robots meta elements and X-Robots-Tag say to us, known to us or not"),
+    ("usage", pl.String, "", "uses that the site allows (y) or not (n), such as `train-ai=n`, by Content-Usage of the "
+                             "answer and of robots.txt together; null: nothing is said"),
     # Orders.
     ("order", pl.Int64, "", "number of the commit that gave the order; larger is later"),
     ("ordered_at", TIME, "UTC", "when a person gave the order"),
@@ -229,7 +232,7 @@ PAGES = Table(
     "one stored page",
     ("bucket", "month", "round", "url", "url_hash", "host", "fetched_at", "content_type", "charset", "title", "lang",
      "text", "word_count", "text_hash", "body_hash", "body_bytes", "body", "link_count", "canonical_url", "noindex",
-     "nofollow", "tag"),
+     "nofollow", "robots_directives", "usage", "tag"),
 )  # fmt: skip
 ORDERS = Table(
     "orders", "log", ("order", "kind", "url", "host", "site", "policy_key"), (), (),

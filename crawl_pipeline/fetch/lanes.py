@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import httpx
 import trio
 
-from crawl_pipeline.core import urls
+from crawl_pipeline.core import urls, usage
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.slots import Slots
@@ -266,6 +266,8 @@ class Lanes:
             raise
         request.robots_id = answer.robots_id
         got = request.exchange
+        preferred = usage.together(usage.in_header(got.values("content-usage")), answer.rules.preferences(target.url))
+        request.usage = usage.written(preferred)
         if request.outcome != "fetched":
             self._finish(lane, target, request.outcome, got.reason, request=request)
             return True

@@ -67,6 +67,7 @@ class ReadPage:
     canonical_url: str | None = None
     noindex: bool = False
     nofollow: bool = False
+    robots_directives: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,7 @@ def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
         links=links, text=found.text, text_hash=urls.hash64(found.text), word_count=len(found.text.split()),
         body_hash=urls.hash64(body.body), body=_zstd().compress(body.body), title=found.title, lang=found.lang,
         charset=found.charset, canonical_url=found.canonical, noindex=found.noindex, nofollow=found.nofollow,
+        robots_directives=found.robots_directives or None,
     )  # fmt: skip
 
 

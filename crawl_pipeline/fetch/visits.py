@@ -81,6 +81,8 @@ class Request:
     location: str | None = None
     host_aside: bool = False
     """The host is put aside: what failed is the host's doing, not the URL's."""
+    usage: str | None = None
+    """How the site prefers its answer to be used, as it is recorded."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,8 @@ OWN = Path(__file__).parent.parent / "conformance" / "cases"
 PIECES = ["/", "a", "b", "*", "$", "%41", "%2F", "?", "%3F", "=", "&", ":", "%3A", "ä", "é", " ", "%E9", "%2a", "%24",
           "'", "%27", "<", "~", ";", "%25", "(", "%28"]  # fmt: skip
 AGENTS = ["User-agent: ExampleBot", "User-agent: *", "useragent: Other", "user-agent: examplebot/1.0"]
-OTHERS = ["Crawl-delay: 3", "Crawl-delay: 1.5", "Sitemap: /x", "Foo: bar", "", "# Disallow: /"]
+OTHERS = ["Crawl-delay: 3", "Crawl-delay: 1.5", "Sitemap: /x", "Content-Usage: /a train-ai=n", "Foo: bar", "",
+          "# Disallow: /"]  # fmt: skip
 rules = st.tuples(st.sampled_from(["Disallow: ", "Allow: ", "Disallow ", "dissalow:"]), st.sampled_from(["/", "*", ""]),
                   st.lists(st.sampled_from(PIECES), max_size=5)).map(lambda p: p[0] + p[1] + "".join(p[2]))  # fmt: skip
 lines = st.lists(st.one_of(st.sampled_from(AGENTS), st.sampled_from(OTHERS), rules, rules), max_size=9)
