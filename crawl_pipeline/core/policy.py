@@ -126,8 +126,8 @@ class Fetch(Section):
     media_types: list[str] = key(["text/html", "application/xhtml+xml"],
                                  "media types whose bodies are read; others are recorded and closed")  # fmt: skip
     keep_alive_s: float = key(
-        10.0, "s; a connection is closed if its host is next asked later than this: idle hosts cost none", ge=0, le=MOST
-    )
+        4.0, "s; a connection is closed if its host is next asked later: idle hosts cost none. Under the 5 s after "
+        "which many servers close, so that both do not happen at once", ge=0, le=MOST)  # fmt: skip
     ca_file: str = key(
         "", "PEM file of certificate authorities that are trusted beside the system's; the worker reads it at its start"
     )

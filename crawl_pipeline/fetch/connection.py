@@ -105,12 +105,15 @@ async def dial_tcp(address: str, port: int) -> trio.abc.Stream:
     return trio.SocketStream(socket)
 
 
-def silent(connection: Connection) -> bool:
-    """Whether nothing is to be read: unasked bytes or an end make a kept connection unusable."""
+def silent(connection: Connection, *, secure: bool) -> bool:
+    """Whether nothing is to be read: unasked bytes or an end make a kept connection unusable.
+
+    Under TLS bytes may only be a session ticket, so there the end alone counts, on systems that tell it apart (Linux).
+    """
     if connection.socket is None:
         return True
     poll = select.poll()
-    poll.register(connection.socket.fileno(), select.POLLIN)
+    poll.register(connection.socket.fileno(), getattr(select, "POLLRDHUP", 0) if secure else select.POLLIN)
     return not poll.poll(0)
 
 

@@ -18,6 +18,7 @@ import trio
 from crawl_pipeline.core import outcome, politeness, redirects, robots, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.exchange import Clock, Exchange, Limits, ListLog, Wanted, exchange
+from crawl_pipeline.fetch.transport import BROKE_WHILE_KEPT
 from crawl_pipeline.fetch.turns import NoTurn, Turn
 from crawl_pipeline.fetch.visits import HostQueue, HostState, Request, RobotsAnswer, Target
 
@@ -59,16 +60,21 @@ class HostLane:
     async def ask(self, url: str, cause: str, wanted: Wanted, headers: dict[str, str]) -> Request:
         """Send one request when the host may be asked, and promise when the next one will be.
 
-        Remote trouble is an outcome. A request cut off by cancellation is handed to `cut_off`, with its promise.
-        Raises NoTurn if the work ends first.
+        Remote trouble is an outcome. Requests that tell nothing of the URL are handed to `cut_off`, with their promise:
+        one cut off by cancellation; one on a kept connection that broke, after which the URL is asked for once more,
+        when the host may be asked again. Raises NoTurn if the work ends first.
         """
         async with self._turn:
-            if not await self.turn_comes():
-                raise NoTurn
-            return await self._asked_in_turn(url, cause, wanted, headers)
+            request = await self._asked_in_turn(url, cause, wanted, headers)
+            if request.exchange.reason == BROKE_WHILE_KEPT:
+                self._cut_off(request)
+                request = await self._asked_in_turn(url, cause, wanted, headers)
+            return request
 
     async def _asked_in_turn(self, url: str, cause: str, wanted: Wanted, headers: dict[str, str]) -> Request:
         log = ListLog()
+        if not await self.turn_comes():
+            raise NoTurn
         async with self._place:
             if not await self.turn_comes():
                 raise NoTurn

@@ -3,8 +3,8 @@
 The transport resolves a name, refuses the host if any of its addresses is refused or blocked, and connects to the very
 address it checked: a name that changes its mind between the two (DNS rebinding) changes nothing. It writes
 the target byte for byte, reads the answer with llhttp, and keeps the connection for the next request of the
-lane when the answer left it usable. A kept connection that turns out to be closed before it answered anything
-is replaced once, for GET and HEAD: nobody has seen that request.
+lane when the answer left it usable. One that was closed meanwhile is replaced before anything is sent; one that
+breaks under a request is a failure with a reason of its own (BROKE_WHILE_KEPT), since the host may have read it.
 
 It never follows, decodes, retries, waits for politeness, or reads the environment: no proxy, no netrc, no key
 log. It is not for direct use: `exchange` is the only function that may open a request, because it writes the
@@ -39,6 +39,8 @@ from crawl_pipeline.fetch.wire import ResponseReader, WireError, request_head
 
 MOST_ADDRESSES = 4  # of one host, tried in turn
 HEAD_BYTES = 65_536  # for callers that come through httpx and bring no limit
+
+BROKE_WHILE_KEPT = "the kept connection was closed before an answer"
 
 Pulse = Callable[[str], None]  # called with the address connected to before each wait for the peer
 
@@ -145,9 +147,10 @@ class WireTransport(httpx.AsyncBaseTransport):
             reader = ResponseReader(head_bytes, without_body=method == "HEAD")
             try:
                 return await self._send(kept, to, head, reader, pulse)
-            except WireError:
-                if reader.received or method not in ("GET", "HEAD"):
+            except WireError as trouble:
+                if reader.received:
                     raise
+                raise WireError("connect_error", BROKE_WHILE_KEPT) from trouble
         fresh = await self._connect(to, connect_s, turn)
         reader = ResponseReader(head_bytes, without_body=method == "HEAD")
         return await self._send(fresh, to, head, reader, pulse)
@@ -190,8 +193,7 @@ class WireTransport(httpx.AsyncBaseTransport):
     async def _take(self, to: Place) -> Connection | None:
         """Take the kept connection of an origin, unless it has been closed or said something unasked."""
         connection = self._kept.get(to.host, {}).pop(to.origin, None)
-        # Under TLS a readable socket may only hold a session ticket, so only the attempt can tell.
-        if connection is not None and not to.secure and not silent(connection):
+        if connection is not None and not silent(connection, secure=to.secure):
             await trio.aclose_forcefully(connection.stream)
             return None
         return connection
@@ -259,7 +261,7 @@ class WireTransport(httpx.AsyncBaseTransport):
 
 
 def _once(turn: Turn) -> Turn:
-    """Wait once for an address: what broke before anybody read it is tried again in the same turn."""
+    """Wait once for an address: a kept connection that turned out to be closed is replaced in the same turn."""
     come: set[str] = set()
 
     async def first_time(address: str) -> None:

@@ -16,7 +16,7 @@ from crawl_pipeline.core.addresses import Networks
 from crawl_pipeline.fetch.connection import Place, place
 from crawl_pipeline.fetch.exchange import CANCELLED, Clock, Limits, ListLog, exchange
 from crawl_pipeline.fetch.resolver import Resolver
-from crawl_pipeline.fetch.transport import WireTransport
+from crawl_pipeline.fetch.transport import BROKE_WHILE_KEPT, WireTransport
 from tests.fetch.loopback import Loopback
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -148,11 +148,12 @@ def test_a_kept_connection_that_was_closed_is_replaced_unseen():
     assert play({"/": [[{"send": OK}, {"close": True}]]}, script) == ([b"ok"] * 2, 2, 2)
 
 
-def test_a_kept_connection_that_breaks_under_the_request_is_replaced_once():
-    got, dialled, rows = scripted([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0], times=2)
+def test_a_kept_connection_that_breaks_under_the_request_is_not_replaced_unseen():
+    got, dialled, rows = scripted([b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 0], times=3)
 
-    assert [one.body for one in got] == [b"ok", b"ok"]
-    assert (len(dialled), len(rows)) == (2, 2)
+    assert [(one.body, one.failure) for one in got] == [(b"ok", None), (b"", "connect_error"), (b"ok", None)]
+    assert got[1].reason == BROKE_WHILE_KEPT
+    assert (len(dialled), len(rows)) == (2, 3)
 
 
 def test_a_new_connection_that_breaks_is_not_tried_again():

@@ -1,4 +1,6 @@
-"""Hundreds of hosts in flight: only those that are being asked, or soon will be, have a connection."""
+"""Connections between requests: who has one, and what comes of one that breaks."""
+
+from itertools import pairwise
 
 import pytest
 import trio
@@ -6,10 +8,10 @@ import trio
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.connection import dial_tcp
 from crawl_pipeline.fetch.resolver import Resolver
-from crawl_pipeline.fetch.transport import WireTransport
+from crawl_pipeline.fetch.transport import BROKE_WHILE_KEPT, WireTransport
 from tests.fetch.lane_runs import lanes_over, policy, queue
-from tests.fetch.loopback import read_head
-from tests.fetch.test_transport import LOOPBACK
+from tests.fetch.loopback import Loopback, read_head
+from tests.fetch.test_transport import LOOPBACK, OK
 
 HOSTS = [f"h{n}.test" for n in range(200)]
 
@@ -70,7 +72,7 @@ def run(robots: str, rules: Policy, requests: int) -> int:
     return trio.run(main)
 
 
-@pytest.mark.parametrize(("keep_alive_s", "left"), [(10.0, 0), (600.0, len(HOSTS))])
+@pytest.mark.parametrize(("keep_alive_s", "left"), [(4.0, 0), (600.0, len(HOSTS))])
 def test_a_host_that_waits_long_for_its_turn_has_no_connection(keep_alive_s, left):
     robots = "User-agent: *\nCrawl-delay: 300\n"
 
@@ -79,3 +81,34 @@ def test_a_host_that_waits_long_for_its_turn_has_no_connection(keep_alive_s, lef
 
 def test_hosts_that_have_been_asked_for_all_have_no_connection():
     assert run("", rules(), requests=4 * len(HOSTS)) == 0
+
+
+def test_what_breaks_on_a_kept_connection_is_on_record_and_asked_again_after_the_gap():
+    rules = policy(politeness={"delay_s": 0.05, "backoff_first_s": 0.1})
+
+    async def main():
+        server = Loopback({"/1": [[{"close": True}], [{"send": OK}]], "/2": [[{"send": OK}]]})
+
+        async def dial(address, port):
+            return await dial_tcp(address, server.port)
+
+        transport = WireTransport(Resolver(hosts={"*.test": ["127.0.0.1"]}), LOOPBACK, dial=dial)
+        async with trio.open_nursery() as nursery:
+            await server.start(nursery)
+            async with lanes_over(transport, rules) as lanes:
+                lanes.load([queue("a.test", "/1", "/2")])
+                while not lanes.idle:
+                    await trio.sleep(0.01)
+                cut = lanes.cut()
+            nursery.cancel_scope.cancel()
+        return server, cut
+
+    server, cut = trio.run(main)
+
+    rows = [request.exchange for request in cut.requests]
+    rows.sort(key=lambda row: row.started_at)
+    gaps = [(later.started_at - earlier.ended_at).total_seconds() for earlier, later in pairwise(rows)]
+    assert server.targets == ["/robots.txt", "/1", "/1", "/2"]
+    assert [row.reason for row in rows] == [None, BROKE_WHILE_KEPT, None, None]
+    assert (min(gaps) >= 0.05 - 1e-3, gaps[1] >= 0.15 - 1e-3) == (True, True)
+    assert [visit.outcome for visit in cut.visits] == ["fetched", "fetched"]
