@@ -61,6 +61,7 @@ class Lanes:
         self._requests: list[Request] = []
         self._robots: list[RobotsAnswer] = []
         self._held_bytes = 0
+        self._told_to_wait = False
         self._room = trio.Event()
 
     def __repr__(self) -> str:
@@ -134,6 +135,7 @@ class Lanes:
         states = [state for lane in self._lanes.values() if (state := lane.take_state()) is not None]
         cut = Cut(self._done, self._requests, self._robots, states, +carried)
         self._done, self._requests, self._robots, self._held_bytes = [], [], [], 0
+        self._told_to_wait = False
         self._dropped.clear()
         now = trio.current_time()
         self._lanes = {host: lane for host, lane in self._lanes.items() if lane.running or lane.allowed_at > now}
@@ -145,13 +147,15 @@ class Lanes:
     async def worth_cutting(self, patience_s: float) -> None:
         """Wait until a round is worth its commit.
 
-        That is when its time is over, its memory full, all lanes dry; or, after `patience_s`, when most lanes have
-        run dry and something was learnt that may give them work.
+        That is when its time is over, its memory full, all lanes dry; after `patience_s`, when most lanes have run dry
+        and something was learnt that may give them work; or soon, when a host asked for a longer wait than the lease:
+        should this worker be killed, nothing but a commit would make the next one keep it.
         """
         started, hosts = trio.current_time(), self._waiting_hosts()
         while (elapsed := trio.current_time() - started) < self._policy.round.seconds:
             mostly_dry = bool(self._done) and elapsed >= patience_s and 2 * self._waiting_hosts() <= hosts
-            if self._full or mostly_dry or self.idle:
+            soon = self._told_to_wait and elapsed >= self._policy.round.shortest_s
+            if self._full or mostly_dry or soon or self.idle:
                 return
             await trio.sleep(LOOK_S)
 
@@ -198,6 +202,7 @@ class Lanes:
 
     def _keep(self, request: Request) -> None:
         self._requests.append(request)
+        self._told_to_wait |= (request.exchange.retry_after_s or 0.0) > self._policy.round.lease_s
 
     async def _drain(self, lane: HostLane) -> None:
         """Ask one host for its URLs until its list is empty or the time is over; then close its connection."""
@@ -248,7 +253,8 @@ class Lanes:
         answer, requests = await robots_desk.ask(
             urls.origin(target.url), lane, lambda host: self._lane_of(host, lane.bucket), self._policy
         )
-        self._requests.extend(requests)
+        for request in requests:
+            self._keep(request)
         if answer is not None:
             self._robots.append(answer)
         return answer is not None
@@ -292,7 +298,7 @@ class Lanes:
         ended_at = request.exchange.ended_at if request else self._clock.now()
         self._done.append(Visit(lane.bucket, target, outcome, ended_at, reason, robots_until, request))
         if request is not None:
-            self._requests.append(request)
+            self._keep(request)
 
     def _validators(self, target: Target) -> dict[str, str]:
         fields = dict(zip(VALIDATORS, (target.etag, target.last_modified), strict=True))

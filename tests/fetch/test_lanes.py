@@ -791,3 +791,19 @@ def test_lists_are_drained_by_one_task_per_host_however_often_they_are_loaded():
     on_mock_clock(main)
 
     assert polite(web)
+
+
+@pytest.mark.parametrize(("retry_after_s", "after_s"), [(5_000, 3), (50, 18)])
+def test_a_wait_longer_than_the_lease_makes_a_round_worth_its_commit(retry_after_s, after_s):
+    """A shorter one outlives a crash by itself: nobody takes a bucket over before its lease has run out."""
+    told = Host("a.test", robots(at_first(tree(6), throttled(retry_after_s), requests=1), ""))
+    rules = policy(round={"seconds": 18.0, "shortest_s": 3.0, "lease_s": 60.0})
+
+    async def main():
+        async with lanes_over(FakeWeb(told, site("b.test", pages=60)), rules) as lanes:
+            lanes.load([queue("a.test", "/"), queue("b.test", *pages(60))])
+            began = trio.current_time()
+            await lanes.worth_cutting(patience_s=1_000)
+            return trio.current_time() - began
+
+    assert on_mock_clock(main) == pytest.approx(after_s, abs=0.1)
