@@ -80,12 +80,12 @@ def answer(status: int | None, failure: str | None = None) -> Answer:
     """Say what a robots.txt answer means (RFC 9309 2.3.1); 304 means that the rules we hold still count.
 
     429 asks to slow down, so taking it for "no rules" would be perverse: it counts as unreachable. A chain of
-    more than five redirects, or a broken one, may be taken for a missing file (2.3.1.2). A file over the size
-    limit is read up to it.
+    more than five redirects, or a broken one, may be taken for a missing file (2.3.1.2). A long file comes here as
+    what was read of it; one that cannot be unpacked within the limits has rules that we do not know.
     """
     if failure == "redirect_error" or (failure is None and status in _REDIRECTS):
         return "allow_all"
-    if failure not in (None, "too_large") or status is None:
+    if failure is not None or status is None:
         return "disallow_all"
     if 200 <= status < 300 or status == 304:
         return "rules"

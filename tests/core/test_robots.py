@@ -94,7 +94,7 @@ def test_sitemaps_are_resolved_and_stand_once() -> None:
     [
         (200, None, "rules"),
         (304, None, "rules"),
-        (200, "too_large", "rules"),
+        (200, "too_large", "disallow_all"),
         (404, None, "allow_all"),
         (403, None, "allow_all"),
         (302, None, "allow_all"),
