@@ -20,9 +20,9 @@ def addresses(hosts: Sequence[str], network: int = 1) -> dict[str, list[str]]:
     return {host: [f"127.{network}.{i // 250}.{i % 250 + 1}"] for i, host in enumerate(hosts)}
 
 
-def bind(names: Sequence[str], port: int) -> tuple[list[socket.socket], dict[str, list[str]]]:
+def bind(names: Sequence[str], port: int, network: int = 1) -> tuple[list[socket.socket], dict[str, list[str]]]:
     """Listen for every host on one port; port 0 takes a free one."""
-    wanted = addresses(names) if _routes_all_of_loopback() else {name: ["127.0.0.1"] for name in names}
+    wanted = addresses(names, network) if _routes_all_of_loopback() else {name: ["127.0.0.1"] for name in names}
     return _listen(wanted, port), wanted
 
 
