@@ -7,6 +7,7 @@ CAP_S.
 
 import re
 from datetime import UTC, datetime
+from math import ceil
 
 # A host that asks for more than a week means "not today"; an error page with a year in it must not lose the
 # host.
@@ -35,7 +36,7 @@ def retry_after_s(value: str, now: datetime) -> int | None:
         digits = value.lstrip("0") or "0"
         return min(int(digits), CAP_S) if len(digits) < 10 else CAP_S
     at = http_date(value, now)
-    return None if at is None else min(max(0, round((at - now).total_seconds())), CAP_S)
+    return None if at is None else min(max(0, ceil((at - now).total_seconds())), CAP_S)  # never before the date
 
 
 def http_date(value: str, now: datetime) -> datetime | None:

@@ -36,6 +36,14 @@ def test_a_two_digit_year_far_ahead_is_in_the_past() -> None:
     assert retry_after_s("Sunday, 06-Nov-94 08:49:37 GMT", NOW) == 0
 
 
+@given(st.integers(0, 999_999))
+def test_nobody_comes_back_before_the_date(microseconds: int) -> None:
+    now = NOW + timedelta(microseconds=microseconds)
+    seconds = retry_after_s("Wed, 01 Jul 2026 12:00:10 GMT", now)
+    assert seconds is not None
+    assert now + timedelta(seconds=seconds) >= NOW + timedelta(seconds=10)
+
+
 def test_a_date_in_the_past_means_now_and_a_far_one_the_cap() -> None:
     assert retry_after_s("Wed, 01 Jul 2026 11:00:00 GMT", NOW) == 0
     assert retry_after_s("Wed, 01 Jul 2099 11:00:00 GMT", NOW) == CAP_S
