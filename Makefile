@@ -46,12 +46,12 @@ docs: env  ## write the generated pages of docs/
 bench: env  ## every bench, one after the other
 	@for bench in $(BENCHES); do $(BIN)/python -m bench.$$bench || exit 1; done
 
-BENCHES := crawl recall dagster_share fetch_parsers frontier hot_host constants
+BENCHES := crawl fetch recall dagster_share fetch_parsers frontier hot_host constants
 
 corpus:  ## Debian's documentation and nginx, which bench.recall and bench.crawl serve (needs root)
 	@bench/corpus.sh
 
-peers:  ## other crawlers, in an environment of their own, for bench.crawl
+peers:  ## other crawlers, in an environment of their own, for bench.crawl and bench.fetch
 	@test -x .peers/bin/scrapy || { $(PYTHON) -m venv .peers && .peers/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt; }
 
 clean:  ## remove what was made, the environment included

@@ -1,10 +1,11 @@
 """A crawl of Debian's documentation, served by nginx on many loopback hosts: what the crawl benches share."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from crawl_pipeline import ordering
 from crawl_pipeline.lake import Lake
@@ -38,6 +39,17 @@ timeout_s = 0.5
 """
 
 
+class Served(Protocol):
+    """What a crawl must know of a farm."""
+
+    @property
+    def hosts(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def seeds(self) -> Sequence[str]: ...
+    @property
+    def port(self) -> int: ...
+
+
 @contextmanager
 def served(hosts: int) -> Iterator[tuple[site_farm.Farm, Path]]:
     """Serve the farm while the block runs; also give a folder for the crawl."""
@@ -47,7 +59,7 @@ def served(hosts: int) -> Iterator[tuple[site_farm.Farm, Path]]:
             yield farm, Path(folder)
 
 
-def prepared(farm: site_farm.Farm, folder: Path, *, delay_s: float, buckets: int = 16) -> Path:
+def prepared(farm: Served, folder: Path, *, delay_s: float, buckets: int = 16) -> Path:
     """Make a lake with the farm's seeds and a policy; return its folder."""
     root = folder / "lake"
     lake = Lake.create(str(root), buckets)

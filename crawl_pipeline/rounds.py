@@ -118,6 +118,8 @@ class _Shift:
     seen: SeenSet = field(default_factory=SeenSet)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
+    between_s: float = 0.0
+    """What the last commit and plan took, from the cut to the next list."""
 
     async def run(self, lease: Lease) -> None:
         """Run rounds, then give the lease back."""
@@ -135,12 +137,14 @@ class _Shift:
 
     async def _rounds(self, lease: Lease) -> Lease:
         cursors = await self.in_thread(planning.read_cursors, self.lake, lease)
+        ended = self.clock.now()
         while True:
             began = self.clock.now()
             known = lease, cursors, began, self.lanes.in_hand, self._time_left(lease)
             plan: Plan = await self.in_thread(self._plan, *known)
             planned_s = (self.clock.now() - began).total_seconds()
             selected = self._load(plan)
+            self.between_s = (self.clock.now() - ended).total_seconds()
             last = await self._asked(plan)
             cut = self.lanes.cut()
             ended = self.clock.now()
@@ -194,7 +198,7 @@ class _Shift:
         with trio.CancelScope(deadline=self.ends) as self.asking:
             if self.lanes.idle and not self.lanes.in_hand and not plan.admitted.height:
                 return await self._rest(plan)
-            await self.lanes.worth_cutting(self.patience_s)
+            await self.lanes.worth_cutting(self.patience_s, self.between_s)
         if trio.current_time() < self.ends:
             return False
         await self.lanes.finished()

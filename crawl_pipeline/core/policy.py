@@ -61,7 +61,12 @@ class Round(Section):
     """How long a round is and how much it may hold."""
 
     seconds: PositiveFloat = key(25.0, "s; longest time between two commits; a commit is the checkpoint")
-    shortest_s: PositiveFloat = key(2.0, "s; a round may be cut after this when most of its hosts have been asked all")
+    ahead_s: float = key(
+        10.0, "s; a fetch list lasts so much longer than a round: hosts are asked on while it is written and the next "
+        "one planned", ge=0, le=MOST)  # fmt: skip
+    shortest_s: PositiveFloat = key(
+        2.0, "s; a round may be cut after this when its hosts lose time because they have been asked all"
+    )
     lease_s: PositiveFloat = key(120.0, "s; a bucket's lease, renewed by each round; outlasts a round and its commit")
     urls: PositiveInt = key(20_000, "URLs on one fetch list at most: bounds memory")
     body_mb: PositiveFloat = key(256.0, "MB of decoded bodies a round may hold before it is cut: bounds memory")

@@ -34,7 +34,7 @@ def select(
 ) -> Selection:
     """Choose from due rows of `frontier`, given the rows of `hosts` for their hosts.
 
-    `seconds`: how long may be asked, if that is less than a round.
+    `seconds`: how long may be asked, if that is less than a list lasts.
     """
     judged = judge(due, hosts, policy, now, seed, seconds)
     chosen, waiting = judged.filter(pl.col("left_out").is_null()), judged.filter(pl.col("left_out").is_not_null())
@@ -63,8 +63,9 @@ def judge(
 
 
 def quota(hosts: pl.DataFrame, policy: Policy, now: datetime, seconds: float | None = None) -> pl.DataFrame:
-    """How many URLs each host can be asked in this round (`quota`), and what holds the rest back (`wait`)."""
-    seconds = min(policy.round.seconds, policy.round.seconds if seconds is None else seconds)
+    """How many URLs each host can be asked until the next list (`quota`), and what holds back the rest (`wait`)."""
+    lasts_s = policy.round.seconds + policy.round.ahead_s
+    seconds = lasts_s if seconds is None else min(lasts_s, seconds)
     rows = [(row["host"], *_quota(row, policy, now, seconds)) for row in hosts.iter_rows(named=True)]
     return pl.DataFrame(rows, schema={"host": pl.String, "quota": pl.Int64, "wait": pl.String}, orient="row")
 

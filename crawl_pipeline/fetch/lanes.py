@@ -56,7 +56,7 @@ class Lanes:
         self._lanes: dict[str, HostLane] = {}
         self._dropped: Counter[int] = Counter()
         self._promised: Mapping[str, datetime] = {}
-        self._in_hand: dict[int, int] = {}
+        self._in_hand: dict[int, HostLane] = {}
         self._done: list[Visit] = []
         self._requests: list[Request] = []
         self._robots: list[RobotsAnswer] = []
@@ -97,7 +97,7 @@ class Lanes:
         self._promised = promised or {}
         for lane in self._lanes.values():
             lane.targets.clear()
-        selected, started = Counter(self._in_hand.values()), list[HostLane]()
+        selected, started = self._in_hand_by_bucket(), list[HostLane]()
         asked = self._asked_of_sites()
         for queue in queues:
             lane, site = self._lane(queue), urls.site(queue.host)
@@ -117,6 +117,9 @@ class Lanes:
         self._look_ahead(started)
         return selected
 
+    def _in_hand_by_bucket(self) -> Counter[int]:
+        return Counter(lane.bucket for lane in self._in_hand.values())
+
     def _asked_of_sites(self) -> Counter[str]:
         """Pages asked of each site that no cut has told of: while a list was made, the one before was asked on."""
         asked = Counter[str]()
@@ -129,7 +132,7 @@ class Lanes:
         """Take all that is finished, with the state of every host that was asked."""
         for visit in self._done:
             del self._in_hand[visit.target.url_hash]
-        carried = Counter(self._in_hand.values()) + self._dropped
+        carried = self._in_hand_by_bucket() + self._dropped
         for lane in self._lanes.values():
             carried[lane.bucket] += len(lane.targets)
         states = [state for lane in self._lanes.values() if (state := lane.take_state()) is not None]
@@ -137,25 +140,33 @@ class Lanes:
         self._done, self._requests, self._robots, self._held_bytes = [], [], [], 0
         self._told_to_wait = False
         self._dropped.clear()
-        now = trio.current_time()
-        self._lanes = {host: lane for host, lane in self._lanes.items() if lane.running or lane.allowed_at > now}
+        now, in_hand = trio.current_time(), {lane.host for lane in self._in_hand.values()}
+        self._lanes = {
+            host: lane for host, lane in self._lanes.items()
+            if lane.running or lane.allowed_at > now or host in in_hand
+        }  # fmt: skip
         self._turns.forget_old()
         self._room.set()
         self._room = trio.Event()
         return cut
 
-    async def worth_cutting(self, patience_s: float) -> None:
+    async def worth_cutting(self, patience_s: float, costs_s: float = 0.0) -> None:
         """Wait until a round is worth its commit.
 
-        That is when its time is over, its memory full, all lanes dry; after `patience_s`, when most lanes have run dry
-        and something was learnt that may give them work; or soon, when a host asked for a longer wait than the lease:
-        should this worker be killed, nothing but a commit would make the next one keep it.
+        That is when its time is over, its memory full, nothing left to do. Or, after `patience_s`, when something was
+        learnt and a host has lost as much time on average, with nothing on its list, as a commit and a plan take
+        (`costs_s`): who rents until the rent comes to the price pays at most twice what hindsight would have paid. Or
+        soon, when a host asked for a longer wait than the lease: should this worker be killed, nothing but a commit
+        would make the next one keep it.
         """
-        started, hosts = trio.current_time(), self._waiting_hosts()
-        while (elapsed := trio.current_time() - started) < self._policy.round.seconds:
-            mostly_dry = bool(self._done) and elapsed >= patience_s and 2 * self._waiting_hosts() <= hosts
-            soon = self._told_to_wait and elapsed >= self._policy.round.shortest_s
-            if self._full or mostly_dry or soon or self.idle:
+        started = looked = trio.current_time()
+        lost_s, rules = 0.0, self._policy.round
+        while (elapsed := (now := trio.current_time()) - started) < rules.seconds:
+            dry = self._dry_hosts(now)
+            lost_s, looked = lost_s + dry * (now - looked), now
+            worth = dry and self._done and lost_s >= costs_s * (dry + self._waiting_hosts()) and elapsed >= patience_s
+            soon = self._told_to_wait and elapsed >= rules.shortest_s
+            if self._full or self.idle or worth or soon:
                 return
             await trio.sleep(LOOK_S)
 
@@ -182,6 +193,10 @@ class Lanes:
 
     def _waiting_hosts(self) -> int:
         return sum(bool(lane.targets) for lane in self._lanes.values())
+
+    def _dry_hosts(self, now: float) -> int:
+        """Hosts that were asked, may be asked again, and have nothing on their lists."""
+        return sum(not (lane.running or lane.targets) and lane.allowed_at <= now for lane in self._lanes.values())
 
     def _lane(self, queue: HostQueue) -> HostLane:
         lane = self._lanes.get(queue.host)
@@ -246,7 +261,7 @@ class Lanes:
 
     def _take(self, lane: HostLane) -> Target:
         target = lane.targets.popleft()
-        self._in_hand[target.url_hash] = lane.bucket
+        self._in_hand[target.url_hash] = lane
         return target
 
     async def _ask_robots(self, lane: HostLane, target: Target) -> bool:

@@ -175,42 +175,41 @@ def conf(farm: Farm) -> str:
 @contextmanager
 def serving(farm: Farm) -> Iterator[subprocess.Popen[bytes]]:
     """Run nginx as a child of this process for as long as the block runs."""
+    with nginx(farm.folder, conf(farm), farm.port) as process:
+        yield process
+
+
+@contextmanager
+def nginx(folder: Path, text: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Run nginx by this configuration, which puts its pid and its logs into the folder."""
     program = next((found for name in NGINX if (found := shutil.which(name))), None)
     if program is None:
         raise FarmMissing(f"expected the program nginx, found none; {INSTALL}")
-    (farm.folder / "tmp").mkdir(parents=True, exist_ok=True)
-    (farm.folder / "nginx.pid").unlink(missing_ok=True)
-    (farm.folder / "nginx.conf").write_text(conf(farm), encoding="utf-8")
-    command = [
-        program,
-        "-p",
-        str(farm.folder),
-        "-e",
-        str(farm.folder / "error.log"),
-        "-c",
-        str(farm.folder / "nginx.conf"),
-    ]
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    (folder / "nginx.pid").unlink(missing_ok=True)
+    (folder / "nginx.conf").write_text(text, encoding="utf-8")
+    command = [program, "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
     if setpriv := shutil.which("setpriv"):  # nginx ends with this process, even when this one is killed
         command = [setpriv, "--pdeathsig", "TERM", *command]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
-        _wait(farm, process)
+        _wait(folder, port, process)
         yield process
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait(farm: Farm, process: subprocess.Popen[bytes]) -> None:
+def _wait(folder: Path, port: int, process: subprocess.Popen[bytes]) -> None:
     """nginx writes its pid once it listens everywhere."""
     for _ in range(200):
         if process.poll() is not None:
             break
-        if (farm.folder / "nginx.pid").exists():
+        if (folder / "nginx.pid").exists():
             return
         time.sleep(0.05)
-    errors = (farm.folder / "error.log").read_text(encoding="utf-8", errors="replace")[-1000:]
-    raise FarmMissing(f"expected nginx to serve port {farm.port}, found that it does not: {errors}; try another --port")
+    errors = (folder / "error.log").read_text(encoding="utf-8", errors="replace")[-1000:]
+    raise FarmMissing(f"expected nginx to serve port {port}, found that it does not: {errors}; try another --port")
 
 
 def rows(log: Path) -> list[Row]:
@@ -236,9 +235,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         planned = farm(options.folder, hosts=options.hosts, port=options.port)
-        with serving(planned) as nginx:
+        with serving(planned) as process:
             announce(planned.ready(), options.ready)
-            nginx.wait()
+            process.wait()
     except FarmMissing as trouble:
         raise SystemExit(f"site_farm: {trouble}") from None
     except KeyboardInterrupt:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from crawl_pipeline.core import selection
 from crawl_pipeline.core.selection import Selection, quota, select, turns, uniform
 
-LONG = policy(round={"seconds": 25.0})
+ROUND = {"seconds": 15.0, "ahead_s": 10.0}
+LONG = policy(round=ROUND)
 
 
 def tally(found: Selection) -> dict[str, int]:
@@ -48,15 +49,15 @@ def tally(found: Selection) -> dict[str, int]:
         ({}, {"host": {"a.test": {"delay_s": 5.0}}}, (6, "host's turn is full")),
     ],
 )  # fmt: skip
-def test_a_host_is_listed_no_more_urls_than_it_can_be_asked_in_a_round(columns, sections, found):
+def test_a_host_is_listed_no_more_urls_than_it_can_be_asked_until_the_next_list_comes(columns, sections, found):
     rows = hosts(host("a.test", **columns))
 
-    assert quota(rows, policy(**sections), NOON).row(0)[1:] == found
+    assert quota(rows, policy(round=ROUND, **sections), NOON).row(0)[1:] == found
 
 
 @given(st.floats(0.1, 60), st.floats(0, 30), st.floats(0, 60))
-def test_a_quota_fits_into_the_round_with_the_gaps_promised(delay_s, wait_s, crawl_delay_s):
-    rules = policy(politeness={"delay_s": delay_s})
+def test_a_quota_fits_into_the_time_of_its_list_with_the_gaps_promised(delay_s, wait_s, crawl_delay_s):
+    rules = policy(round=ROUND, politeness={"delay_s": delay_s})
     row = host("a.test", next_allowed_at=after(wait_s), crawl_delay_s=crawl_delay_s)
 
     count = quota(hosts(row), rules, NOON)["quota"].item()
@@ -66,7 +67,7 @@ def test_a_quota_fits_into_the_round_with_the_gaps_promised(delay_s, wait_s, cra
     assert wait_s + count * gap_s >= 25 - 1e-5
 
 
-def test_less_time_than_a_round_means_a_smaller_quota():
+def test_less_time_than_a_list_lasts_means_a_smaller_quota():
     rows = hosts(host("a.test", next_allowed_at=after(4)), host("b.test"))
 
     assert quota(rows, LONG, NOON, seconds=3)["quota"].to_list() == [0, 2]
@@ -194,7 +195,7 @@ def test_low_bands_are_served_in_proportion_to_their_weight():
     """First draws of 1,000 rounds among five bands: each share within four standard errors of weight / 31."""
     listed = pl.concat([due("a.test", 1, start=10 + band, band=band) for band in range(1, 6)])
     known = hosts(host("a.test"))
-    one_each = policy(round={"seconds": 1.0, "shortest_s": 0.5})
+    one_each = policy(round={"seconds": 1.0, "shortest_s": 0.5, "ahead_s": 0.0})
     rounds = 1_000
 
     firsts = [select(listed, known, one_each, NOON, seed).fetch_list["band"].item() for seed in range(rounds)]

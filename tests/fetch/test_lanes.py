@@ -598,6 +598,36 @@ def test_a_slow_host_does_not_delay_the_cut_of_others():
     assert {visit.target.url for visit in late.visits} == {"http://c.test/1"}
 
 
+@pytest.mark.parametrize("costs_s", [0.0, 2.0, 4.0])
+def test_a_round_is_cut_when_its_hosts_have_lost_as_much_time_as_the_next_commit_and_plan_take(costs_s):
+    web = FakeWeb(site("a.test", pages=30), site("b.test", pages=30), site("c.test", pages=30))
+
+    async def main():
+        async with lanes_over(web) as lanes:
+            began = trio.current_time()
+            lanes.load([queue("a.test", *pages(30), robots=answered()),
+                        *(queue(host, "/1", robots=answered(host=host)) for host in ("b.test", "c.test"))])  # fmt: skip
+            await lanes.worth_cutting(3, costs_s)
+            return trio.current_time() - began
+
+    # From the second 1 on two hosts of three lose time, and nothing is cut before the second 3.
+    assert on_mock_clock(main) == pytest.approx(max(3, 1 + 1.5 * costs_s), abs=0.2)
+
+
+def test_a_host_that_must_rest_or_is_being_asked_loses_no_time():
+    web = FakeWeb(site("a.test", pages=30), site("b.test", first_byte_s=9), site("c.test", pages=1))
+
+    async def main():
+        async with lanes_over(web, policy(politeness={"delay_s": 8.0, "download_factor": 0.0})) as lanes:
+            began = trio.current_time()
+            lanes.load([queue("a.test", *pages(30)), queue("b.test", "/1", robots=answered(host="b.test")),
+                        queue("c.test", "/1")])  # fmt: skip
+            await lanes.worth_cutting(2)
+            return trio.current_time() - began
+
+    assert on_mock_clock(main) == pytest.approx(16, abs=0.2)  # c.test: robots.txt, a rest, its page, a rest
+
+
 def test_a_request_under_way_at_a_cut_belongs_to_the_next_one():
     web = FakeWeb(site("a.test", first_byte_s=10))
 

@@ -208,3 +208,16 @@ def test_a_robots_txt_that_leads_to_another_host_is_polite_to_both(tmp_path):
     assert len(crawl.stored("a.test")) == len(crawl.stored("b.test")) == 7
     crawl.check()
     crawl.check_requests()
+
+
+@pytest.mark.parametrize("busy_s", [0.0, 2.0])
+def test_hosts_are_asked_on_while_rounds_are_written_and_planned(tmp_path, busy_s):
+    names = [f"h{n}.test" for n in range(4)]
+    crawl = Crawl(tmp_path, *(site(name, pages=120) for name in names), rules=policy(round={"seconds": 10.0}))
+    crawl.seed(*(f"http://{name}/" for name in names))
+
+    crawl.work(seconds=80, in_thread=taking(busy_s))
+
+    asked = [row.started for row in crawl.web.log if 30 <= row.started < 75]
+    assert len(asked) >= 0.97 * 4 * 45 / 1.05  # each request takes 0.05 s, and a second of rest
+    crawl.check()
