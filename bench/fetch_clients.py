@@ -165,11 +165,12 @@ def queues(settings: Settings) -> list[HostQueue]:
     soon = datetime.now(UTC) + timedelta(hours=1)
     made = []
     for host in settings["hosts"]:
+        bucket = urls.bucket(urls.site(host), BUCKETS)
         origin = f"http://{host}:{settings['port']}"
-        answer = RobotsAnswer(0, host, origin, 1, soon, soon, "rules", robots.Rules())
+        answer = RobotsAnswer(bucket, host, origin, 1, soon, soon, "rules", robots.Rules())
         pages = [f"{origin}{path}" for path in settings["paths"]]
         targets = tuple(Target(url, urls.url_hash(url), "link", 1, 0, None) for url in pages)
-        made.append(HostQueue(host, 0, HostPace(), None, {origin: answer}, targets))
+        made.append(HostQueue(host, bucket, HostPace(), None, {origin: answer}, targets))
     return made
 
 

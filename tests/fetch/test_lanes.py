@@ -614,6 +614,33 @@ def test_a_round_is_cut_when_its_hosts_have_lost_as_much_time_as_the_next_commit
     assert on_mock_clock(main) == pytest.approx(max(3, 1 + 1.5 * costs_s), abs=0.2)
 
 
+class LateReaders(InlineReaders):
+    """Readers that take a page at once and give it back later."""
+
+    async def give(self, body, then):
+        async def later():
+            await trio.sleep(3)
+            await super(LateReaders, self).give(body, then)
+
+        trio.lowlevel.spawn_system_task(later)
+
+
+def test_a_host_whose_last_page_is_read_after_a_cut_counts_as_losing_time_in_the_next_round():
+    web = FakeWeb(site("a.test", pages=60), site("b.test"))
+
+    async def main():
+        async with lanes_over(web, readers=LateReaders(policy(), BUCKETS)) as lanes:
+            lanes.load([queue("b.test", "/1", robots=answered(host="b.test"))])
+            await trio.sleep(1.5)  # b.test has answered and rested, and its page is still being read
+            lanes.cut()
+            began = trio.current_time()
+            lanes.load([queue("a.test", *pages(60), robots=answered())])
+            await lanes.worth_cutting(4)
+            return trio.current_time() - began
+
+    assert on_mock_clock(main) < 5
+
+
 def test_a_host_that_must_rest_or_is_being_asked_loses_no_time():
     web = FakeWeb(site("a.test", pages=30), site("b.test", first_byte_s=9), site("c.test", pages=1))
 
