@@ -35,6 +35,8 @@ PROMISES = (
             "select count(*) from fetches", ("one_worker_at_a_time_asks_a_host",)),
     Promise("P2", "a rest after each request", ("a_host_rests_as_long_as_it_is_owed",),
             "select count(owed_s) from rests"),
+    Promise("P3", "an address is asked in turn, whatever hosts share it", ("an_address_is_asked_in_turn",),
+            f"select count(address) from {_KNOWN}"),
     Promise("P4", "Retry-After is obeyed", ("a_host_is_left_alone_as_long_as_it_asks",),
             f"select count(*) from {_KNOWN}"),
     Promise("P5", "robots.txt is obeyed",
@@ -47,7 +49,6 @@ PROMISES = (
     Promise("P8", "every request is on record", (), "select coalesce(sum(request_count), 0)::bigint from rounds",
             ("a_round_counts_its_requests_and_pages",)),
 )  # fmt: skip
-"""P3, the rest of an address, waits for the policy to promise one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 `terms` says what a policy promised a host, from the policy's text as it was kept. `rests` says, for each request but a
 host's first, how long the host had rested, and how long it was owed: computed anew from terms, robots.txt and the
 answers before, never read from what the crawl noted (`fetches.gap_s`). What cannot be proved from the log is left out
-of what was owed: the invariant is that no kept promise looks broken.
+of what was owed: the invariant is that no kept promise looks broken. A run of trouble is counted from the last answer
+without trouble, robots.txt or change of policy: how much trouble there was before is not known, only that it may have
+been, so that a host may have been put aside sooner than the run alone would have it.
 """
 
 TERMS = """
@@ -37,6 +39,10 @@ select
     promise.retry_after_cap_s,
     promise.backoff_first_s,
     promise.backoff_cap_s,
+    promise.aside_after,
+    promise.aside_first_s,
+    promise.aside_cap_s,
+    promise.address_gap_s,
     promise.fetches_per_day
 from promises
 where promise is not null
@@ -54,6 +60,10 @@ TERMS_COLUMNS = {
     "retry_after_cap_s": "most that a Retry-After may ask for [s]",
     "backoff_first_s": "extra gap after a first trouble; doubles with each [s]",
     "backoff_cap_s": "most that the extra gap grows to [s]",
+    "aside_after": "failures in a row after which the host is put aside",
+    "aside_first_s": "first time that it is put aside for; doubles with each failure [s]",
+    "aside_cap_s": "most that it is put aside for [s]",
+    "address_gap_s": "from one start to the next at an address [s]",
     "fetches_per_day": "pages that may be asked for in a UTC day",
 }
 
@@ -69,15 +79,20 @@ with asked as (
         ended_at,
         request_id,
         policy_id,
+        outcome = 'throttled' as throttled,
         outcome in (
             'throttled', 'unavailable', 'protocol_error', 'timeout', 'connect_error', 'dns_error', 'tls_error'
         ) as trouble,
-        outcome = 'throttled' as throttled
+        -- What ends a run of trouble: an answer; and what may have begun with a pace of its own or by other numbers.
+        outcome not in (
+            'throttled', 'unavailable', 'protocol_error', 'timeout', 'connect_error', 'dns_error', 'tls_error',
+            'carried'
+        )
+        or cause = 'robots'
+        or policy_id is distinct from lag(policy_id) over (partition by host order by started_at, request_id) as fresh
     from fetches
 ),
 
--- Back-off doubles for certain while a host says 429 again and again; any other trouble is counted as a first one. That
--- asks for less than was promised, never for more.
 runs as (
     select
         bucket,
@@ -91,12 +106,35 @@ runs as (
         policy_id,
         trouble,
         throttled,
-        count(*) filter (not throttled) over (
-            partition by host order by started_at, request_id rows between unbounded preceding and current row
-        ) as calm_before
+        count(*) filter (fresh) over so_far as run
     from asked
+    window so_far as (
+        partition by host order by started_at, request_id rows between unbounded preceding and current row
+    )
 ),
 
+told as (
+    select
+        bucket,
+        host,
+        url,
+        round,
+        cause,
+        started_at,
+        ended_at,
+        request_id,
+        policy_id,
+        run,
+        trouble and not throttled as failed,
+        count(*) filter (trouble) over so_far as troubles,
+        count(*) filter (throttled) over so_far as throttles
+    from runs
+    window so_far as (
+        partition by host, run order by started_at, request_id rows between unbounded preceding and current row
+    )
+),
+
+-- Failures: other trouble since the host last said 429.
 paced as (
     select
         bucket,
@@ -108,13 +146,14 @@ paced as (
         ended_at,
         request_id,
         policy_id,
-        trouble,
-        count(*) filter (throttled) over (
-            partition by host, calm_before
+        troubles,
+        throttles,
+        count(*) filter (failed) over (
+            partition by host, run, throttles
             order by started_at, request_id
             rows between unbounded preceding and current row
-        ) as troubles
-    from runs
+        ) as failures
+    from told
 ),
 
 pairs as (
@@ -128,7 +167,9 @@ pairs as (
         lag(url) over earlier as previous_url,
         lag(ended_at) over earlier as previous_ended_at,
         lag((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) over earlier as previous_took_s,
-        lag(case when trouble then greatest(troubles, 1) else 0 end) over earlier as previous_troubles,
+        lag(troubles) over earlier as troubles,
+        lag(throttles) over earlier as throttles,
+        lag(failures) over earlier as failures,
         lag(policy_id) over earlier as policy_id
     from paced
     window earlier as (partition by host order by started_at, request_id)
@@ -150,7 +191,9 @@ governed as (
         pairs.previous_url,
         pairs.previous_ended_at,
         pairs.previous_took_s,
-        pairs.previous_troubles,
+        pairs.troubles,
+        pairs.throttles,
+        pairs.failures,
         pairs.policy_id,
         answers.body as robots_body
     from pairs
@@ -160,31 +203,62 @@ governed as (
 delays as (
     select body, agent, robots_delay_s(body, agent) as delay_s
     from (select distinct robots_body as body, agent from governed join terms using (host, policy_id))
+),
+
+-- Of each reason to wait, as much as is certain. Every 429 of a run has doubled the back-off, and nothing has halved
+-- it. The last failures have doubled it too, if they were not enough to put the host aside.
+reasons as (
+    select
+        governed.bucket,
+        governed.host,
+        governed.round,
+        governed.cause,
+        governed.url,
+        governed.started_at,
+        governed.previous_url,
+        governed.previous_ended_at,
+        governed.failures,
+        governed.troubles >= terms.aside_after as surely_aside,
+        case
+            when terms.delay_s is not null
+                then greatest(
+                    terms.delay_s,
+                    least(terms.download_factor * governed.previous_took_s, terms.download_gap_cap_s),
+                    least(coalesce(delays.delay_s, 0), terms.crawl_delay_cap_s)
+                )
+        end as gap_s,
+        doubled(terms.backoff_first_s, governed.throttles, terms.backoff_cap_s) as backoff_s,
+        doubled(
+            terms.backoff_first_s, governed.throttles + governed.failures, terms.backoff_cap_s
+        ) as longer_backoff_s,
+        doubled(
+            terms.aside_first_s,
+            greatest(least(governed.failures, governed.troubles - terms.aside_after + 1), 1),
+            terms.aside_cap_s
+        ) as aside_s
+    from governed
+    left join terms on governed.host = terms.host and governed.policy_id = terms.policy_id
+    left join delays on governed.robots_body = delays.body and terms.agent = delays.agent
+    where governed.previous_ended_at is not null
 )
 
 select
-    governed.bucket,
-    governed.host,
-    governed.round,
-    governed.cause,
-    governed.url,
-    governed.started_at,
-    governed.previous_url,
-    governed.previous_ended_at,
-    (epoch_us(governed.started_at) - epoch_us(governed.previous_ended_at)) / 1e6 as waited_s,
-    greatest(
-        terms.delay_s,
-        least(terms.download_factor * governed.previous_took_s, terms.download_gap_cap_s),
-        least(coalesce(delays.delay_s, 0), terms.crawl_delay_cap_s)
-    ) + case
-        when governed.previous_troubles > 0
-            then least(terms.backoff_first_s * pow(2, least(governed.previous_troubles, 60) - 1), terms.backoff_cap_s)
-        else 0
+    bucket,
+    host,
+    round,
+    cause,
+    url,
+    started_at,
+    previous_url,
+    previous_ended_at,
+    (epoch_us(started_at) - epoch_us(previous_ended_at)) / 1e6 as waited_s,
+    case
+        when gap_s is null then null
+        when failures = 0 then gap_s + backoff_s
+        when surely_aside then greatest(gap_s, aside_s) + backoff_s
+        else least(gap_s + longer_backoff_s, greatest(gap_s, aside_s) + backoff_s)
     end as owed_s
-from governed
-left join terms on governed.host = terms.host and governed.policy_id = terms.policy_id
-left join delays on governed.robots_body = delays.body and terms.agent = delays.agent
-where governed.previous_ended_at is not null
+from reasons
 """
 
 RESTS_COLUMNS = {

@@ -125,7 +125,7 @@ class _Shift:
         """Run rounds, then give the lease back."""
         lease = await self._rounds(lease)
         await self.in_thread(self.seen.save, self.lake)
-        await trio.sleep(self.policy.address_gap_s)  # who takes over next owes our last addresses this gap
+        await trio.sleep(self.lanes.address_gap_s)  # who takes over next owes our last addresses this gap
         await self.in_thread(self.lake.release, lease)
 
     async def stop_on(self, stop: trio.Event) -> None:

@@ -2,7 +2,8 @@
 
 The server's clock and memory are the judge: its lines become rows of `fetches`, so that the SQL of every promise can
 be asked of them. A log knows neither policies nor rules, so each line borrows from the lake's request for the same URL
-that is nearest in time what was in force then: policy, cause, origin, and the Retry-After if the log does not have it.
+that is nearest in time what was in force then: policy, cause, origin, and the Retry-After if the log does not have it;
+and how long we waited for its first byte, which bounds how long it was on its way.
 When it was asked, by whom and with what result is the server's word alone.
 
 One JSON object a line, either as our own test servers write it (times in microseconds since 1970), or as nginx does
@@ -110,7 +111,8 @@ def _with_path(rows: pl.DataFrame) -> pl.DataFrame:
 
 def as_lake(lake: Lake, log: pl.DataFrame) -> AsLake:
     """The log as rows of `fetches`, with the lake's robots.txt answers and policies."""
-    asked = lake.scan("fetches").select("host", "origin", "url", "cause", "started_at", "policy_id", "retry_after_s")
+    asked = lake.scan("fetches").select("host", "origin", "url", "cause", "started_at", "policy_id", "retry_after_s",
+                                        "first_byte_s")  # fmt: skip
     own = _with_path(asked.collect())
     here = {"bucket": pl.lit(0), "round": pl.lit(0)}
     return AsLake({
@@ -123,30 +125,33 @@ def as_lake(lake: Lake, log: pl.DataFrame) -> AsLake:
 
 def _borrowed(log: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     """Each line with what was in force at the lake's nearest request for its URL, or else at the nearest of all."""
-    lent = own.select("host", "path", "started_at", "origin", "cause", "policy_id", lent_s="retry_after_s")
+    lent = own.select(
+        "host", "path", "started_at", "origin", "cause", "policy_id", "first_byte_s", lent_s="retry_after_s"
+    )
     near = log.join_asof(lent, on="started_at", by=["host", "path"], strategy="nearest", check_sortedness=False)
     of_host = lent.select("host", "started_at", host_origin="origin")
     near = near.join_asof(of_host, on="started_at", by="host", strategy="nearest", check_sortedness=False)
     near = near.join_asof(lent.select("started_at", any_policy="policy_id"), on="started_at", strategy="nearest")
     origin = pl.coalesce("origin", "host_origin", pl.concat_str(pl.lit("http://"), "host"))
     answered_slowly = pl.col("http_status").is_in([429, 503]) | pl.col("http_status").is_between(300, 399)
+    asked_for_s = pl.coalesce("retry_after_s", pl.when(answered_slowly).then("lent_s"))
     return near.select(
-        "host", "started_at", "ended_at", "http_status", "user_agent", "address",
+        "host", "started_at", "ended_at", "http_status", "user_agent", "address", "first_byte_s",
         bucket=pl.lit(0), round=pl.lit(0), request_id=pl.int_range(pl.len()), origin=origin,
         url=pl.concat_str(origin, "path"),
         cause=pl.coalesce("cause", pl.when(pl.col("path") == "/robots.txt").then(pl.lit("robots")), pl.lit("page")),
         policy_id=pl.coalesce("policy_id", "any_policy"),
-        outcome=_outcome(),
-        retry_after_s=pl.coalesce("retry_after_s", pl.when(answered_slowly).then("lent_s")),
+        outcome=_outcome(asked_for_s.is_not_null()),
+        retry_after_s=asked_for_s,
     )  # fmt: skip
 
 
-def _outcome() -> pl.Expr:
-    """As much of an outcome as a status tells: whether it was trouble."""
+def _outcome(slower: pl.Expr) -> pl.Expr:
+    """As much of an outcome as a status tells: whether it was trouble, and whether it was a call for less."""
     status = pl.col("http_status")
     return (
         pl.when(status.is_null()).then(pl.lit("protocol_error"))
-        .when(status == 429).then(pl.lit("throttled"))
+        .when((status == 429) | ((status == 503) & slower)).then(pl.lit("throttled"))
         .when(status >= 500).then(pl.lit("unavailable"))
         .otherwise(pl.lit("fetched"))
     )  # fmt: skip

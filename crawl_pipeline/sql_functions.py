@@ -18,7 +18,8 @@ from crawl_pipeline.core.second_reading import reading
 TERMS = {
     "agent": VARCHAR, "user_agent": VARCHAR, "delay_s": DOUBLE, "download_factor": DOUBLE,
     "download_gap_cap_s": DOUBLE, "crawl_delay_cap_s": DOUBLE, "retry_after_cap_s": DOUBLE,
-    "backoff_first_s": DOUBLE, "backoff_cap_s": DOUBLE, "fetches_per_day": BIGINT,
+    "backoff_first_s": DOUBLE, "backoff_cap_s": DOUBLE, "aside_after": BIGINT, "aside_first_s": DOUBLE,
+    "aside_cap_s": DOUBLE, "address_gap_s": DOUBLE, "fetches_per_day": BIGINT,
 }  # fmt: skip
 """What a policy promises one host."""
 
@@ -28,6 +29,10 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
     special = FunctionNullHandling.SPECIAL  # null goes in and may come out
     connection.create_function("robots_forbids", forbids, [BLOB, VARCHAR, VARCHAR], VARCHAR, null_handling=special)
     connection.create_function("robots_delay_s", delay_s, [BLOB, VARCHAR], DOUBLE, null_handling=special)
+    connection.execute(
+        "create or replace temp macro doubled(first, times, cap) as"
+        " if(times > 0, least(first * pow(2, least(times, 60) - 1), cap), 0)"
+    )
     connection.create_function(
         "promised", promised, [VARCHAR, VARCHAR], duckdb.struct_type(dict(TERMS)), null_handling=special
     )
@@ -54,6 +59,8 @@ def promised(policy_toml: str | None, host: str | None) -> dict[str, object] | N
         "download_factor": rules.download_factor, "download_gap_cap_s": rules.download_gap_cap_s,
         "crawl_delay_cap_s": rules.crawl_delay_cap_s, "retry_after_cap_s": rules.retry_after_cap_s,
         "backoff_first_s": rules.backoff_first_s, "backoff_cap_s": rules.backoff_cap_s,
+        "aside_after": rules.aside_after, "aside_first_s": rules.aside_first_s, "aside_cap_s": rules.aside_cap_s,
+        "address_gap_s": policy.address_gap_s,
         "fetches_per_day": policy.fetches_per_day(host),
     }  # fmt: skip
 

@@ -84,6 +84,12 @@ def request(url: str, start: float, end: float, **more: object) -> dict[str, obj
     return usual | more
 
 
+def beside(start: float, **more: object) -> dict[str, object]:
+    """A request to another host at the same address."""
+    url = "http://b.test/robots.txt"
+    return request(url, start, start + 0.1, host="b.test", origin="http://b.test", cause="robots", **more)
+
+
 def known(url: str, status: str, **more: object) -> dict[str, object]:
     usual = {
         "bucket": 1, "layer": "tail", "round": 7, "url_hash": len(url), "url": url, "host": "a.test",
@@ -385,6 +391,10 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
         lambda rows: rows["rounds"][0].update(page_count=0),
         lambda rows: rows["rounds"][0].update(page_count=None),
         lambda rows: rows["fetches"].pop(),
+    ],
+    "an_address_is_asked_in_turn": [
+        lambda rows: (rows["fetches"].append(beside(2.6)), rows["rounds"][0].update(request_count=4)),
+        lambda rows: (rows["fetches"].append(beside(4.6)), rows["rounds"][0].update(request_count=4)),
     ],
     "every_link_read_is_admitted_or_refused": [
         lambda rows: rows["rounds"][0].update(refused=[]),

@@ -32,7 +32,7 @@ INLINE = [ACCOUNTS, MANNERS]
 
 _JUDGED = (
     "bucket", "round", "request_id", "host", "origin", "url", "cause", "worker", "started_at", "ended_at", "gap_s",
-    "http_status", "outcome", "retry_after_s", "policy_id", "user_agent",
+    "http_status", "outcome", "retry_after_s", "policy_id", "user_agent", "address",
 )  # fmt: skip
 A_DAY = timedelta(days=1)
 """How old a robots.txt answer may be."""

@@ -166,8 +166,8 @@ async def exchange(
     """Ask for a canonical URL once and log what came of it.
 
     `wanted` sees status and headers and says whether the body is to be read; if not, the connection is
-    closed. `turn` is waited for before each address is asked; that wait is no part of the request's time. Raises
-    NoTurn, and leaves no row, if it does not come for the first.
+    closed. `turn` is waited for before each address is asked; a request starts with the turn of the address that it
+    reaches, or tries last. Raises NoTurn, and leaves no row, if it does not come for the first.
     """
     draft = _Draft(url, cause, method, trio.current_time(), headers.get("User-Agent"))
     try:
@@ -203,11 +203,9 @@ async def _within_deadline(
             since, scope.deadline, draft.waits = trio.current_time(), float("inf"), True
             await terms.turn(address)
             now, draft.waits = trio.current_time(), False
-            if draft.address is None:  # what was done before, looking the name up, was no request
-                draft.began, end = now, now + limits.total_s
-            else:
-                end += now - since
-            draft.address, scope.deadline = address, end
+            end = now + limits.total_s if draft.address is None else end + now - since
+            # What was done before, looking the name up or trying another address, was no request at this one.
+            draft.began, draft.address, scope.deadline = now, address, end
 
         try:
             await _ask_and_read(draft, transport, terms, pulse, turn)

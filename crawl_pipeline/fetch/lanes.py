@@ -83,9 +83,15 @@ class Lanes:
         """Nothing is being asked or read, and nothing will be."""
         return not any(lane.running for lane in self._lanes.values()) and len(self._in_hand) == len(self._done)
 
+    @property
+    def address_gap_s(self) -> float:
+        """What is kept between two starts at an address now."""
+        return self._policy.address_gap_s
+
     def obey(self, policy: Policy) -> None:
         """Ask by this policy from the next request of each host on."""
         self._policy = policy
+        self._turns.obey(policy.address_gap_s)
         for lane in self._lanes.values():
             lane.obey(policy)
 

@@ -5,7 +5,7 @@ their slots are others. Whether a host may be asked at all is the lane's matter.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import trio
 
@@ -47,6 +47,10 @@ class AddressTurns:
             if trio.current_time() >= self._stop_at():
                 raise NoTurn
             line.last = self._wall_s()
+
+    def obey(self, gap_s: float) -> None:
+        """Keep this gap from the next start on."""
+        self._slots = replace(self._slots, gap_s=gap_s)
 
     def forget_old(self) -> None:
         """Let go of lines in which nobody stands and whose last start binds nobody any more."""

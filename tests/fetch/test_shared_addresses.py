@@ -8,7 +8,7 @@ from ipaddress import ip_network
 from itertools import pairwise
 
 import trio
-from lane_runs import on_mock_clock, policy, queue
+from lane_runs import lanes_over, on_mock_clock, policy, queue
 
 from crawl_pipeline.core.slots import GUARD, Slots
 from crawl_pipeline.fetch.exchange import Clock
@@ -58,6 +58,25 @@ def test_a_hundred_hosts_on_one_address_are_asked_a_gap_apart_by_workers_that_do
     assert starts[-1] - starts[0] <= 300 * 0.5 * (1 + GUARD) * 1.25  # and hardly a slot is wasted
     assert web.asked("alone.test")[-1].started < 60  # who has an address of its own does not notice
     assert sum(len(cut.visits) for cut in cuts) == 220
+
+
+def test_another_gap_is_kept_from_the_next_start_on():
+    names = [f"h{n}.s{n}.test" for n in range(6)]
+    web = FakeWeb(*(site(name, pages=1) for name in names))
+    web.hosts |= {name: [ONE_PLACE] for name in names}
+
+    async def main():
+        async with lanes_over(web, policy(politeness={"address_gap_s": 0.1})) as lanes:
+            lanes.obey(policy(politeness={"address_gap_s": 0.8}))
+            lanes.load([queue(name, "/") for name in names])
+            while not lanes.idle:
+                await trio.sleep(0.05)
+
+    on_mock_clock(main)
+
+    starts = sorted(row.started for row in web.log)
+    assert len(starts) == 12
+    assert min(later - earlier for earlier, later in pairwise(starts)) >= 0.8 - 1e-4
 
 
 def test_on_loopback_the_servers_log_shows_no_two_starts_closer_than_the_gap(tmp_path):

@@ -4,8 +4,9 @@ The log of a real crawl is changed as if the crawl had misbehaved, in one row or
 judged again: once as the crawl's own log, once as the log of the server that was asked.
 """
 
+import random
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -15,8 +16,10 @@ from crawls import Crawl, policy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawl_pipeline import auditing, server_log
+from crawl_pipeline import auditing, corpus, server_log
 from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core import politeness
+from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.server_log import AsLake
 from crawl_pipeline.testing import Host
@@ -31,7 +34,7 @@ class Rows(dict[str, list[dict[str, Any]]]):
 
 
 RULES = policy(
-    politeness={"delay_s": 1.0, "download_factor": 2.0, "backoff_first_s": 2.0},
+    politeness={"delay_s": 1.0, "download_factor": 2.0, "backoff_first_s": 2.0, "aside_first_s": 40.0},
     round={"seconds": 20.0, "shortest_s": 2.0}, retry={"first_s": 5.0}, recrawl={"first_s": 90_000.0},
 )  # fmt: skip
 READ = ("fetches", "robots", "orders", "rounds", "pages")
@@ -43,7 +46,10 @@ def pages(count: int, took_s: float) -> Any:
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory) -> Crawl:
-    """Four hosts with all that there is to be obeyed, crawled by two workers, a day apart, one host paused between."""
+    """Hosts with all that there is to be obeyed, crawled by two workers, a day apart, one host paused between.
+
+    The last two share an address.
+    """
     calm, pace = robots_text(["/private", "/*secret$"]), robots_text(["/private"], crawl_delay_s=5.0)
     crawl = Crawl(
         tmp_path_factory.mktemp("audit"),
@@ -51,9 +57,13 @@ def crawl(tmp_path_factory) -> Crawl:
         Host("pace.test", robots(pages(8, 0.2), pace)),
         Host("wait.test", robots(at_first(pages(6, 0.2), throttled(30), requests=2), calm)),
         Host("ill.test", robots(at_first(pages(6, 0.2), unavailable(), requests=3), calm)),
+        Host("left.test", robots(pages(2, 0.01), calm)),
+        Host("right.test", robots(pages(8, 0.01), calm)),
         rules=RULES,
     )
-    crawl.seed(*(f"http://{name}.test/" for name in ("calm", "pace", "wait", "ill"))).work(seconds=200, name="first")
+    crawl.web.hosts["right.test"] = crawl.web.hosts["left.test"]
+    names = ("calm", "pace", "wait", "ill", "left", "right")
+    crawl.seed(*(f"http://{name}.test/" for name in names)).work(seconds=200, name="first")
     crawl.order("pause", "ill.test")
     crawl.wait(90_000)
     crawl.work(seconds=120, name="second")
@@ -97,6 +107,9 @@ def broken_for_the_server(rows: Rows) -> set[str]:
 Where = Callable[[list[Any]], Any]
 
 
+NEIGHBOURS = ("left.test", "right.test")
+
+
 def by_host(rows: Rows) -> list[list[dict[str, Any]]]:
     hosts: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows["fetches"], key=lambda row: row["started_at"]):
@@ -106,7 +119,7 @@ def by_host(rows: Rows) -> list[list[dict[str, Any]]]:
 
 def pairs(rows: Rows, fit: Callable[[dict[str, Any], dict[str, Any]], bool] = lambda r, s: True) -> list[Any]:
     """Requests that follow each other, within a minute."""
-    every = [(r, s) for host in by_host(rows) for r, s in pairwise(host)]
+    every = [(r, s) for host in by_host(rows) for r, s in pairwise(host) if host[0]["host"] not in NEIGHBOURS]
     return [(r, s) for r, s in every if s["started_at"] - r["ended_at"] < timedelta(minutes=1) and fit(r, s)]
 
 
@@ -142,6 +155,19 @@ def within_the_back_off(rows: Rows, where: Where) -> None:
     trouble = ("unavailable", "throttled")
     r, s = where(pairs(rows, lambda r, s: r["host"] == "ill.test" and r["outcome"] in trouble))
     move(s, r["ended_at"] + seconds(2.5))
+
+
+def while_put_aside(rows: Rows, where: Where) -> None:
+    *_, (r, s) = pairs(rows, lambda r, s: r["host"] == "ill.test" and r["outcome"] == "unavailable")
+    move(s, r["ended_at"] + seconds(where([30, 39.5])))
+
+
+def beside_a_neighbour(rows: Rows, where: Where) -> None:
+    hosts = {host[0]["host"]: host for host in by_host(rows)}
+    left, right = hosts["left.test"], hosts["right.test"]
+    last = [row for row in left if row["started_at"] < left[0]["started_at"] + seconds(3_600)][-1]
+    r = where([row for row in right if last["ended_at"] < row["started_at"] < last["ended_at"] + seconds(3_600)])
+    move(last, r["started_at"] + seconds(where([-0.1, 0.0, 0.1])))
 
 
 def while_another_is_answered(rows: Rows, where: Where) -> None:
@@ -223,6 +249,8 @@ WAYS = {
     within_the_crawl_delay: REST,
     across_a_round_border: REST,
     within_the_back_off: REST,
+    while_put_aside: REST,
+    beside_a_neighbour: "an_address_is_asked_in_turn",
     while_another_is_answered: "a_host_is_never_asked_twice_at_once",
     before_retry_after: "a_host_is_left_alone_as_long_as_it_asks",
     what_is_disallowed: "robots_allow_what_is_asked",
@@ -299,6 +327,38 @@ def test_a_request_that_the_server_saw_at_another_time_is_found(crawl, data):
 
     [found] = server_log.known_to_both(crawl.lake, log).offending.to_dicts()
     assert found["another_time_count"] == 1
+
+
+def test_a_host_that_rests_exactly_as_long_as_politeness_has_it_is_never_found():
+    """Troubles of all kinds in any order, under policies of all kinds: what is owed is never more than was waited."""
+    chance = random.Random(7)
+    rows = Rows({name: [] for name in READ} | {"rounds": [{"bucket": 0, "round": 1}]})
+    for n in range(150):
+        host, now, pace = f"h{n}.test", datetime(2026, 3, 1, tzinfo=UTC), HostPace()
+        rules = policy(politeness={
+            "delay_s": 1.0, "backoff_first_s": chance.choice([1.0, 4.0]), "backoff_cap_s": chance.choice([2.0, 100.0]),
+            "aside_after": chance.randint(1, 4), "aside_first_s": chance.choice([0.5, 3.0, 60.0]),
+            "aside_cap_s": chance.choice([2.0, 500.0]), "calm_answers": chance.randint(1, 3),
+        })  # fmt: skip
+        rows["orders"].append({"kind": "policy", "policy_id": rules.id, "policy_toml": policies.render(rules)})
+        for at in range(14):
+            outcome = chance.choice(["fetched", "throttled", "throttled", "unavailable", "timeout", "carried"])
+            rows["fetches"].append({
+                "bucket": 0, "round": 1, "host": host, "url": f"http://{host}/{at}", "request_id": at,
+                "cause": chance.choice(["page"] * 6 + ["robots"]), "started_at": now, "ended_at": now,
+                "outcome": outcome, "policy_id": rules.id, "worker": "w",
+            })  # fmt: skip
+            pace, gap_s = politeness.after(pace, outcome, 0.0, None, rules, host)
+            now += seconds(gap_s)
+
+    with corpus.connect(lake_of(rows)) as connection:
+        rests = corpus.read(connection, "select * from rests")
+    assert rests["owed_s"].null_count() == 0
+    assert rests.filter(pl.col("owed_s") > pl.col("waited_s") + 1e-3).is_empty()
+    # And it is not owed for nothing: more than the delay in most rests, all of it in many.
+    more, all_of_it = rests["owed_s"] > 1.0, rests["owed_s"] > rests["waited_s"] - 1e-3
+    assert more.mean() > 0.65
+    assert all_of_it.mean() > 0.4
 
 
 def test_margins_are_at_least_one_and_close_to_it(own, servers):
