@@ -143,8 +143,11 @@ def _why_known(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: da
     if row["outcome"] is not None and (row["due_at"] is None or row["due_at"] > now):
         again = f"; due again {row['due_at']:%F %T} UTC" if row["due_at"] else "; not due again by itself"
         said = f" ({row['reason']})" if row["reason"] else ""
-        lone = "no page links to it any more; " if row["status"] == ORPHAN else ""
-        return f"{lone}its last fetch came to {row['outcome']}: {OUTCOMES[row['outcome']].says}{said}{again}"
+        return (
+            f"{_why_orphan(row)}its last fetch came to {row['outcome']}: {OUTCOMES[row['outcome']].says}{said}{again}"
+        )
+    if row["outcome"] is None and row["due_at"] is not None and row["due_at"] > now:
+        return f"only a sitemap names it: it waits for its turn in the host's line, until {row['due_at']:%F %T} UTC"
     before = f" after {row['outcome']}" if row["outcome"] else ""
     host = hosts.filter(pl.col("host") == row["host"])
     if host["paused"].any():
@@ -156,6 +159,13 @@ def _why_known(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: da
         until = selection.turns(host.select("host"), hosts, policy, now)[0]
         return f"it waits{before}: {held}, until {until:%F %T} UTC"
     return f"it waits{before} in band {row['band']} for the next round of bucket {row['bucket']}"
+
+
+def _why_orphan(row: dict[str, Any]) -> str:
+    if row["status"] != ORPHAN:
+        return ""
+    named = "neither robots.txt nor an index names it" if row["kind"] == "sitemap" else "no page links to it"
+    return f"{named} any more; "
 
 
 def _why_unknown(

@@ -30,7 +30,7 @@ from crawl_pipeline.planning import Asked, Plan
 _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
-    "last_modified": pl.String, "host_aside": pl.Boolean,
+    "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String,
 }  # fmt: skip
 _TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 
@@ -81,8 +81,8 @@ def frames(
 def _visits(visits: Sequence[Visit], round_: int) -> pl.DataFrame:
     rows = [
         (visit.bucket, round_, visit.target.url_hash, urls.host(visit.target.url), visit.outcome, visit.reason,
-         visit.ended_at, visit.robots_until, _text_hash(visit), *_validators(visit.request),
-         visit.request is not None and visit.request.host_aside)
+         visit.ended_at, visit.robots_until, visit.page.text_hash if visit.page else None, *_validators(visit.request),
+         visit.request is not None and visit.request.host_aside, visit.target.kind)
         for visit in visits
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=_VISIT, orient="row")
@@ -93,14 +93,6 @@ def _validators(request: Request | None) -> tuple[str | None, str | None]:
         return None, None
     got = request.exchange
     return validators.sendable(first(got, "etag"), first(got, "last-modified"), got.ended_at)
-
-
-def _text_hash(visit: Visit) -> int | None:
-    """What tells whether a page has changed: its text; of a sitemap, which has none, its bytes."""
-    if visit.page is None or visit.request is None:
-        return None
-    own = visit.page.text_hash
-    return own if own is not None else urls.hash64(visit.request.exchange.body)
 
 
 def _links(cut: Cut, buckets: int, tags: Mapping[str, str | None], policy: Policy) -> pl.DataFrame:
@@ -122,11 +114,11 @@ def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:
     if not any(links.urls for links in found):
         return LINKS.empty()
     sources = pl.DataFrame(
-        [(visit.bucket, visit.target.url, visit.target.url_hash, visit.target.tag,
-          0 if visit.target.kind == "sitemap" else visit.target.depth)
+        [(visit.bucket, visit.target.url, visit.target.url_hash, visit.target.tag, visit.target.depth,
+          visit.target.kind == "sitemap")
          for visit in visits],
         schema={"source_bucket": pl.Int16, "source_url": pl.String, "source_hash": pl.Int64, "tag": pl.String,
-                "depth": pl.Int16},
+                "depth": pl.Int16, "_of_sitemap": pl.Boolean},
         orient="row",
     )  # fmt: skip
     each = sources[np.repeat(np.arange(len(found)), [len(links.urls) for links in found])]
@@ -140,9 +132,11 @@ def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:
             pl.Series("nofollow", [nofollow for links in found for nofollow in links.nofollow]),
             pl.Series("lastmod_at", [at for links in found for at in links.lastmod_at], dtype=TIME),
             kind, hops=0,
-            # A page's name for itself, and a sitemap's parts, are no step away from the seed.
-            depth=pl.col("depth") + (~kind.is_in(["canonical", "sitemap"])).cast(pl.Int16),
-        )
+            # A page's name for itself is no step away from the seed; a page that a sitemap names is one step away,
+            # however many indexes lead there. The depth of a sitemap counts indexes.
+            depth=pl.when(pl.col("_of_sitemap") & (kind != "sitemap")).then(1)
+            .otherwise(pl.col("depth") + (kind != "canonical").cast(pl.Int16)),
+        ).drop("_of_sitemap")
     )  # fmt: skip
 
 

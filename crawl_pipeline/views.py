@@ -44,6 +44,7 @@ known as (
     select bucket, host, url, url_hash, status,
         case
             when status = 'fetched' then 'a sitemap: read for its links, not stored'
+            when status = 'orphan' and kind = 'sitemap' then 'a sitemap that is no longer named: not read any more'
             when status not in ('waiting', 'refused', 'redirected', 'unfit', 'gone', 'dead') then status
             when status = 'dead' and attempts > 0 then 'dead: failed ' || attempts || ' times, at last: ' || says
             when status <> 'waiting' then status || ': ' || says

@@ -78,6 +78,7 @@ def way_rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
         ("nofollow", pl.col("nofollow") & _FOUND & policy.scope.nofollow),
         ("over scope.depth", pl.col("depth") > policy.scope.depth),
         ("over scope.hops", pl.col("hops") > policy.scope.hops),
+        ("over sitemap.depth", (pl.col("kind") == "sitemap") & (pl.col("depth") > policy.sitemap.depth)),
     ]
 
 

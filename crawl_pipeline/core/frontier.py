@@ -87,7 +87,7 @@ def _due_at(policy: Policy) -> pl.Expr:
     ended, again = pl.col("ended_at"), pl.col("again")
     waits = {n: retry_after_failure(n, policy.retry) for n in range(policy.retry.attempts + 1)}
     retry = pl.col("attempts").replace_strict(waits, default=None, return_dtype=pl.Duration("us"))
-    interval_s = pl.col("interval_s").fill_null(policy.recrawl.first_s)
+    interval_s = pl.col("interval_s").fill_null(recrawl.by_kind("first_s", policy))
     revisit = recrawl.due_at(ended, interval_s) if policy.recrawl.again else pl.lit(None)
     gone_s = interval_s.clip(lower_bound=policy.recrawl.gone_s)
     look_again = recrawl.due_at(ended, gone_s) if policy.recrawl.again else pl.lit(None)

@@ -310,6 +310,22 @@ class Recrawl(Section):
     )
 
 
+class Sitemap(Section):
+    """When sitemaps are read again, and how the URLs that they name take their turns."""
+
+    first_s: PositiveFloat = key(86_400.0, "s; wait after the first reading")
+    shortest_s: PositiveFloat = key(3_600.0, "s; never sooner")
+    longest_s: PositiveFloat = key(604_800.0, "s; never later: news in a sitemap that seldom changes waits so long")
+    body_mb: PositiveFloat = key(50.0, "MB of a sitemap, before and after content decoding (sitemaps.org: at most 50)")
+    depth: Count = key(3, "indexes between a sitemap and the one that robots.txt names")
+    share: float = key(
+        0.5, "share of the requests a host can be asked for in a portion's time that go to URLs new from its sitemaps",
+        gt=0, le=1)  # fmt: skip
+    portion_s: PositiveFloat = key(
+        600.0, "s; new URLs of sitemaps fall due in portions so far apart, the most recently modified first"
+    )
+
+
 class HostRule(Section):
     """What is different for one host; keys left out keep the general value."""
 
@@ -336,6 +352,7 @@ class Policy(Section):
     seen: Seen = Seen()
     retry: Retry = Retry()
     recrawl: Recrawl = Recrawl()
+    sitemap: Sitemap = Sitemap()
     host: dict[HostName, HostRule] = {}
 
     @cached_property

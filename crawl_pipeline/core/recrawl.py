@@ -2,7 +2,8 @@
 
 A page changes like a Poisson process of unknown rate; its row of `change_frequency` holds a Gamma(a, b) posterior of
 that rate per day, updated in closed form by each visit. The next visit is due after the posterior's mean time to a
-change, within the policy's limits. Elementwise on frames: a round pays for the pages it visited, not for the corpus.
+change, within the policy's limits; sitemaps have limits of their own. Elementwise on frames: a round pays for the
+pages it visited, not for the corpus.
 
 Invariants: a change never lengthens the wait it is learnt from, but for what is forgotten; a visit counts once, however
 often it is applied.
@@ -23,7 +24,8 @@ DAY_S = 86_400.0
 def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Give the new rows of `change_frequency` for visits that told something new.
 
-    visits: bucket, round, url_hash, host, outcome (fetched or not_modified), ended_at, text_hash, etag, last_modified.
+    visits: bucket, round, url_hash, host, kind, outcome (fetched or not_modified), ended_at, text_hash, etag,
+    last_modified.
     Only an answer counts: outages are no observation, else they would look like stability.
     """
     telling = visits.filter(pl.col("outcome").is_in(["fetched", "not_modified"]))
@@ -94,7 +96,7 @@ def _validator(name: str) -> pl.Expr:
 
 def _remembered(policy: Policy) -> list[pl.Expr]:
     """The evidence before this visit: half of it is forgotten in each `forget_s`, since habits change."""
-    prior = {"a": PRIOR_A, "b": PRIOR_A * policy.recrawl.first_s / DAY_S}
+    prior = {"a": pl.lit(PRIOR_A), "b": PRIOR_A * by_kind("first_s", policy) / DAY_S}
     share = pl.lit(0.5).pow(pl.col("days") * DAY_S / policy.recrawl.forget_s)
     return [
         (mean + (pl.col(f"gamma_{name}_before") - mean) * share).fill_null(mean).alias(name)
@@ -116,5 +118,11 @@ def _posterior() -> list[pl.Expr]:
 
 def _interval_s(policy: Policy) -> pl.Expr:
     mean_s = pl.col("gamma_b") / pl.col("gamma_a") * DAY_S
-    first_s = pl.when("first").then(pl.lit(policy.recrawl.first_s)).otherwise(mean_s)
-    return first_s.clip(policy.recrawl.shortest_s, policy.recrawl.longest_s)
+    wait_s = pl.when("first").then(by_kind("first_s", policy)).otherwise(mean_s)
+    return wait_s.clip(by_kind("shortest_s", policy), by_kind("longest_s", policy))
+
+
+def by_kind(name: str, policy: Policy) -> pl.Expr:
+    """A wait of the policy, by what is visited: a sitemap or a page."""
+    of_sitemap, of_page = getattr(policy.sitemap, name), getattr(policy.recrawl, name)
+    return pl.when(pl.col("kind") == "sitemap").then(pl.lit(of_sitemap)).otherwise(pl.lit(of_page))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from html.entities import name2codepoint
+from itertools import islice
 from typing import Literal
 
 from lxml import etree
@@ -25,9 +26,6 @@ Type = Literal["urlset", "index", "text", "rss", "atom", "none"]
 # The protocol's own limits: 50 MB uncompressed, 50,000 locations.
 BODY_BYTES = 52_428_800
 LOCATIONS = 50_000
-# Indexes must not name indexes by the protocol; some do, one or two deep. Loops and endless chains end here.
-INDEX_DEPTH = 4
-FILES = 500
 
 
 class TooLarge(ValueError):
@@ -63,12 +61,14 @@ def read(body: bytes, url: str, *, most_bytes: int = BODY_BYTES, most: int = LOC
     return _read_xml(_repaired(text), url, most)
 
 
-def descend(named: Iterable[str], depth: int, seen: frozenset[str]) -> tuple[str, ...]:
-    """Return which sitemaps that an index at `depth` (0: the first) names are worth a request; each once."""
-    if depth >= INDEX_DEPTH:
-        return ()
-    fresh = [loc for loc in dict.fromkeys(named) if loc not in seen]
-    return tuple(fresh[: max(0, FILES - len(seen))])
+def named(found: Sitemap, *, most: int = LOCATIONS) -> tuple[Entry, ...]:
+    """Everything a sitemap names, each once: its locations, then as many of their translations as fit beside them.
+
+    A translation has no date of its own: lastmod speaks of the location it belongs to.
+    """
+    known = dict.fromkeys(entry.loc for entry in found.entries)
+    others = dict.fromkeys(other for entry in found.entries for other in entry.alternates if other not in known)
+    return (*found.entries, *(Entry(loc) for loc in islice(others, most)))
 
 
 def _unpacked(body: bytes, most_bytes: int) -> bytes:

@@ -180,6 +180,7 @@ COLUMNS = _columns(
     ("day", pl.Date, "UTC", "the day that day_count counts"),
     ("day_count", pl.Int64, "requests", "pages asked for on that day"),
     ("addresses", pl.List(pl.String), "", "addresses the host was last reached at"),
+    ("listed_until_at", TIME, "UTC", "up to when the turns of URLs from sitemaps are given out"),
     # Change frequency.
     ("visit_count", pl.Int32, "fetches", "fetches that told whether the page had changed"),
     ("change_count", pl.Int32, "fetches", "of these, how many found another text"),
@@ -257,7 +258,7 @@ HOSTS = Table(
     "one host",
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
      "crawl_delay_s", "download_s", "backoff_s", "aside_s", "calm_count", "failures", "robots", "known_count",
-     "fetched_count", "day", "day_count", "addresses", "found_at"),
+     "fetched_count", "day", "day_count", "addresses", "listed_until_at", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),

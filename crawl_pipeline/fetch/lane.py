@@ -187,10 +187,11 @@ class HostLane:
 def limits(policy: Policy, cause: str) -> Limits:
     """The limits of one request; of robots.txt the first 500 KiB are read, however long it is (RFC 9309 2.5)."""
     fetch = policy.fetch
+    wire_mb, body_mb = (policy.sitemap.body_mb,) * 2 if cause == "sitemap" else (fetch.wire_mb, fetch.body_mb)
     return Limits(
         total_s=fetch.total_s, connect_s=fetch.connect_s, read_s=fetch.read_s, header_bytes=fetch.header_kb * 1024,
-        wire_bytes=robots.READ_BYTES if cause == "robots" else int(fetch.wire_mb * 1e6),
-        body_bytes=int(fetch.body_mb * 1e6), cut=cause == "robots",
+        wire_bytes=robots.READ_BYTES if cause == "robots" else int(wire_mb * 1e6),
+        body_bytes=int(body_mb * 1e6), cut=cause == "robots",
     )  # fmt: skip
 
 

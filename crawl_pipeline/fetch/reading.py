@@ -196,13 +196,14 @@ def _read_sitemap(body: Body, rules: ReadingRules) -> ReadPage:
     found = sitemap.read(body.body, body.url)
     own_site = urls.site(urls.host(body.url))
     # A sitemap speaks for its own site only (sitemaps.org, "Sitemap file location").
-    entries = [entry for entry in found.entries if urls.site(urls.host(entry.loc)) == own_site]
+    entries = [entry for entry in sitemap.named(found) if urls.site(urls.host(entry.loc)) == own_site]
     kind = "sitemap" if found.type == "index" else "listed"
     links = _columns(
         [entry.loc for entry in entries], [kind] * len(entries), [False] * len(entries),
         [entry.lastmod for entry in entries], rules.buckets,
     )  # fmt: skip
-    return ReadPage(links=links)
+    # What it names is what it says: bytes differ with every time stamp in a comment or a gzip header.
+    return ReadPage(links=links, text_hash=urls.hash64("\n".join(f"{entry.loc} {entry.lastmod}" for entry in entries)))
 
 
 def _columns(

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from crawl_pipeline.core import admission, frontier, orders, politeness, recrawl, selection, urls
+from crawl_pipeline.core import admission, frontier, orders, politeness, portions, recrawl, selection, urls
 from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
@@ -46,9 +46,13 @@ def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, 
     rows = admitted.rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
     read = dict(links.group_by("target_bucket").len().iter_rows())
     obeyed = _obeyed(sight, given, hosts, in_force)
-    hinted = _brought_forward(sight, links, policy).join(obeyed, on="url_hash", how="anti")
+    hinted, were_due = _brought_forward(sight, links, obeyed, policy)
+    linked = _linked_meanwhile(sight, links, hosts, policy).join(obeyed, on="url_hash", how="anti")
+    rows, hinted, hosts, lined_up = _in_turn(sight, rows, hinted, links, hosts, policy)
+    hinted = hinted.filter(pl.col("due_at") < were_due)
+    forward, new_hosts = pl.concat([hinted, linked]), pl.concat([new_hosts, lined_up])
     moved = _moved(sight, cursors, in_force, rows)
-    return CaughtUp(moved, rows, admitted.refused, read, hosts, new_hosts, hinted, known.asked, obeyed)
+    return CaughtUp(moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, obeyed)
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
@@ -177,14 +181,53 @@ def _obeyed(sight: Sight, given: pl.DataFrame, hosts: pl.DataFrame, in_force: In
     return rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
 
 
-def _brought_forward(sight: Sight, links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Known pages that a sitemap says have changed since they were fetched."""
-    listed = links.filter(pl.col("lastmod_at").is_not_null())
+def _brought_forward(
+    sight: Sight, links: pl.DataFrame, obeyed: pl.DataFrame, policy: Policy
+) -> tuple[pl.DataFrame, pl.Series]:  # fmt: skip
+    """Known pages that a sitemap says have changed since they were fetched, and when each of them was due before."""
+    listed = links.filter(pl.col("lastmod_at").is_not_null()).join(obeyed, on="url_hash", how="anti")
     if listed.is_empty():
-        return FRONTIER.empty()
+        return FRONTIER.empty(), FRONTIER.empty()["due_at"]
     known = sight.rows("change_frequency", url_hashes=listed["url_hash"]).collect()
     later = sight.rows("frontier", pl.col("due_at") > sight.now, listed["url_hash"]).collect()
-    return recrawl.brought_forward(later, known, listed, policy, sight.now)
+    moved = recrawl.brought_forward(later, known, listed, policy, sight.now)
+    before = moved.select("url_hash").join(later, on="url_hash", how="left", maintain_order="left")
+    return moved, before["due_at"]
+
+
+def _linked_meanwhile(sight: Sight, links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Pages that wait for their turn since a sitemap named them, and that a page links to now: due at once."""
+    lines = hosts.filter(pl.col("listed_until_at") > sight.now)["host"]
+    allowed = ~pl.any_horizontal(portions.IN_TURN, *(rule for _, rule in admission.way_rules(policy)))
+    found = links.filter(pl.col("host").is_in(lines.implode()) & allowed)
+    if found.is_empty():
+        return FRONTIER.empty()
+    in_line = (pl.col("status") == "waiting") & pl.col("outcome").is_null() & (pl.col("due_at") > sight.now)
+    rows = sight.rows("frontier", in_line, found["url_hash"].unique()).collect()
+    return FRONTIER.frame(rows.with_columns(due_at=pl.lit(sight.now)))
+
+
+def _in_turn(
+    sight: Sight, admitted: pl.DataFrame, hinted: pl.DataFrame, links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Give what only sitemaps name its turn: new URLs, and known ones that are said to have changed.
+
+    Gives both with their dates, all hosts, and those of them whose line has grown.
+    """
+    patient = portions.patient(links)
+    rows = [frame.join(patient, on="url_hash").select("url_hash", "host", "depth", "lastmod_at")
+            for frame in (admitted, hinted)]  # fmt: skip
+    if not any(frame.height for frame in rows):
+        return admitted, hinted, hosts, hosts.clear()
+    turns, until = portions.give_out(pl.concat(rows), hosts, policy, sight.now)
+    named = pl.col("host").is_in(pl.concat(rows)["host"].unique().implode())
+    hosts = hosts.with_columns(until)
+    return _not_before(admitted, turns), _not_before(hinted, turns), hosts, hosts.filter(named)
+
+
+def _not_before(rows: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
+    later = rows.join(turns, on="url_hash", how="left", maintain_order="left")
+    return later.with_columns(due_at=pl.max_horizontal("due_at", "turn_at")).drop("turn_at")
 
 
 def _moved(sight: Sight, cursors: Cursors, in_force: InForce, admitted: pl.DataFrame) -> Cursors:

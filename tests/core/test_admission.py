@@ -35,6 +35,7 @@ REFUSED = [
     ("nofollow", {"nofollow": True}, "http://a.test/", {}),
     ("over scope.depth", {"depth": 17}, "http://a.test/", {}),
     ("over scope.hops", {"hops": 6, "kind": "redirect"}, "http://a.test/", {}),
+    ("over sitemap.depth", {"depth": 4, "kind": "sitemap"}, "http://a.test/map.xml", {}),
     ("excluded by scope.exclude", {}, "http://a.test/x?y=1", {"scope": {"exclude": ["*?y=*"]}}),
     ("not in scope.include", {}, "http://a.test/x", {"scope": {"include": ["*/docs/*"]}}),
     ("outside scope.follow", {}, "http://b.test/", {}),

@@ -16,7 +16,8 @@ DAY = 86_400.0
 POLICY = policy()
 PRIOR_B_DAYS = recrawl.PRIOR_A * POLICY.recrawl.first_s / DAY
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
-         "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String}  # fmt: skip
+         "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String,
+         "kind": pl.String}  # fmt: skip
 
 
 def visit(outcome="fetched", text_hash=None, ended_at=NOON, **columns):

@@ -86,7 +86,9 @@ def test_pages_that_are_no_sitemap_hold_nothing() -> None:
     assert sitemap.read(b"not found", URL) == sitemap.Sitemap("none")
 
 
-def test_an_index_is_left_after_a_few_levels_and_nothing_is_asked_twice() -> None:
-    assert sitemap.descend(["/a", "/b", "/a"], 0, frozenset({"/b"})) == ("/a",)
-    assert sitemap.descend(["/a"], sitemap.INDEX_DEPTH, frozenset()) == ()
-    assert len(sitemap.descend([str(n) for n in range(9_000)], 0, frozenset())) == sitemap.FILES
+def test_translations_are_named_once_after_all_locations_and_within_a_limit() -> None:
+    a, b, c = (f"https://s.example/{name}" for name in "abc")
+    found = sitemap.Sitemap("urlset", (sitemap.Entry(a, datetime(2026, 1, 1, tzinfo=UTC), (a, b, c)), sitemap.Entry(b)))
+
+    assert sitemap.named(found) == (*found.entries, sitemap.Entry(c))
+    assert sitemap.named(found, most=0) == found.entries

@@ -1,13 +1,24 @@
-"""Sitemaps: reading one, and walking from index to index."""
+"""Sitemaps: reading one, and walking from index to index.
+
+What an index names is admitted as in a round: by core.admission, against what is known.
+"""
 
 import gzip
+from datetime import UTC, datetime
+
+import polars as pl
 
 from crawl_pipeline.core import sitemap
-from crawl_pipeline.core.urls import origin
+from crawl_pipeline.core.admission import admit
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import HOSTS, LINKS
+from crawl_pipeline.core.urls import host, origin, site, url_hash
 from tests.conformance.cases import Json
-from tests.conformance.kinds.adapter import Adapters, Input, octets
+from tests.conformance.kinds.adapter import AGENT, Adapters, Input, octets
 
 MIB = 1 << 20
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+POLICY = Policy.model_validate({"agent": {"name": AGENT, "contact": "https://bot.example/"}})
 
 
 def _body(given: Input) -> bytes:
@@ -44,17 +55,30 @@ def _pages(given: Input) -> dict[str, Json]:
     return {f"{root}/i{k}.xml": {"index": [f"{root}/i{k + 1}.xml"]} for k in range(given["pages_gen"]["chain"])}
 
 
+def _admitted(named: list[str], depth: int, seen: list[str]) -> list[str]:
+    """Which of the sitemaps that an index names become frontier rows."""
+    rows = [{"url": url, "url_hash": url_hash(url), "host": host(url), "kind": "sitemap", "nofollow": False,
+             "depth": depth, "hops": 0, "target_bucket": 0, "source_bucket": 0} for url in named]  # fmt: skip
+    links = LINKS.frame(rows).with_columns(site=pl.Series([site(host(url)) for url in named], dtype=pl.String))
+    names = {host(url) for url in seen}
+    hosts = HOSTS.frame(
+        [{"host": name, "site": site(name), "seeded": True, "known_count": len(seen)} for name in names]
+    )
+    known = pl.Series("url_hash", [url_hash(url) for url in seen], dtype=pl.Int64)
+    return admit(links, known, hosts, POLICY, NOW).rows["url"].to_list()
+
+
 def _walk(given: Input) -> dict[str, Json]:
     pages, locs = _pages(given), set()
-    seen = frozenset({given["start"]})
+    seen = [given["start"]]
     todo, fetches = [(given["start"], 0)], 0
     while todo:
         url, depth = todo.pop(0)
         fetches += 1
         page = pages.get(url, {})
         locs.update(page.get("urls", ()))
-        fresh = sitemap.descend(page.get("index", ()), depth, seen)
-        seen |= frozenset(fresh)
+        fresh = _admitted(list(page.get("index", ())), depth + 1, seen)
+        seen += fresh
         todo += [(loc, depth + 1) for loc in fresh]
     return {"locs": sorted(locs), "fetches": fetches}
 
