@@ -5,6 +5,7 @@ commits and gives its lease back; killed, it leaves nothing but a lease that run
 """
 
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -25,6 +26,8 @@ from crawl_pipeline.fetch.transport import WireTransport
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.rounds import Tell, Worked
 
+OPEN_FILES = 65_536
+
 
 def run(
     lake: Lake,
@@ -37,7 +40,8 @@ def run(
 ) -> Worked:
     """Work on the buckets (None: all) for so many seconds.
 
-    Raises PolicyError if what was set by orders does not fit the policy, LeaseHeld and LeaseLost as rounds.work does.
+    Raises PolicyError if what was set by orders does not fit the policy or fetch.ca_file cannot be used, LeaseHeld and
+    LeaseLost as rounds.work does.
     """
 
     async def main() -> Worked:
@@ -55,10 +59,23 @@ def run(
 
     ordering.policy_in_force(lake, policy)  # what was set must fit before a bucket is taken
     asked = transport or wire(policy)
+    allow_open_files()
     try:
         return trio.run(main)
     except BaseExceptionGroup as group:
         raise _only(group) from group
+
+
+def allow_open_files() -> None:
+    """Let this process open as many files as it may, up to OPEN_FILES.
+
+    A thousand hosts at a time are as many sockets, and the usual limit is 1,024: what it refuses looks like a host that
+    cannot be reached.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def name() -> str:

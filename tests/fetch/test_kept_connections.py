@@ -1,10 +1,12 @@
 """Connections between requests: who has one, and what comes of one that breaks."""
 
+import resource
 from itertools import pairwise
 
 import pytest
 import trio
 
+from crawl_pipeline import worker
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.connection import dial_tcp
 from crawl_pipeline.fetch.resolver import Resolver
@@ -81,6 +83,16 @@ def test_a_host_that_waits_long_for_its_turn_has_no_connection(keep_alive_s, lef
 
 def test_hosts_that_have_been_asked_for_all_have_no_connection():
     assert run("", rules(), requests=4 * len(HOSTS)) == 0
+
+
+def test_a_worker_may_open_more_files_than_the_usual_limit():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+    try:
+        worker.allow_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], worker.OPEN_FILES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_what_breaks_on_a_kept_connection_is_on_record_and_asked_again_after_the_gap():
