@@ -4,6 +4,7 @@ Dagster is imported only by the commands that need it, so that all others start 
 """
 
 import json
+import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -52,9 +53,9 @@ def _is_a_moment(context: click.Context, option: click.Parameter, text: str | No
     """Read a time as a person types it; without an offset it is UTC."""
     try:
         moment = None if text is None else datetime.fromisoformat(text)
-    except ValueError as error:
+        return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment and moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # too large an offset at either end of time
         raise click.BadParameter(f"expected a time such as 2026-03-01T12:00, found {text!r}") from error
-    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment and moment.astimezone(UTC)
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value for programs.")
@@ -117,18 +118,24 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
         text = text.replace(f'{name} = ""  # fill in', f"{name} = {json.dumps(value)}") if value else text
     if agent and contact:
         policies.load(text)
+    made = "made"
     try:
-        Lake.create(lake, buckets)
+        opened = Lake.create(lake, buckets)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    except LakeExists:
+        if path.exists():
+            raise
+        made, opened = "kept", Lake.open(lake)  # an init that was killed before it made the policy, or a lost one
     if path.exists():
         out.print(f"kept the policy {escape(str(path))}")
     else:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        _write_whole(path, text)
         to_do = "" if agent and contact else ": fill in name and contact under \\[agent]"
         out.print(f"made the policy {escape(str(path))}{to_do}")
-    out.print(escape(f"made the lake {lake} with {buckets} buckets; next: crawl --lake {lake} seed URL"))
+    if opened.buckets != buckets:
+        out.print(f"it was begun with {opened.buckets} buckets before; to change that: crawl rebucket {buckets}")
+    out.print(escape(f"{made} the lake {lake} with {opened.buckets} buckets; next: crawl --lake {lake} seed URL"))
 
 
 @command()
@@ -463,6 +470,14 @@ def _policy_path(lake: str, given: Path | None) -> Path:
     if given is not None:
         return given
     return Path("policy.toml") if "://" in lake else Path(lake) / "policy.toml"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that is there in full or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    begun = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    begun.write_text(text, encoding="utf-8")
+    begun.replace(path)
 
 
 def _policy(lake: str, given: Path | None) -> Policy:

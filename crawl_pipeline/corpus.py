@@ -11,8 +11,9 @@ and no other file.
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -207,14 +208,35 @@ def query(lake: Files, sql: str) -> pl.DataFrame:
 
 def read(connection: duckdb.DuckDBPyConnection, sql: str) -> pl.DataFrame:
     """Run one select over an open snapshot; raise QueryError with what there is to select from."""
+    if not _is_text(sql):
+        raise QueryError(f"one select is wanted, found what is no text: {sql!r}")
     try:
         statements = connection.extract_statements(sql)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             found = ", ".join(statement.type.name.lower() for statement in statements) or "nothing"
             raise QueryError(f"one select is wanted, found {found}; the lake is only read here")
-        return pl.DataFrame(connection.sql(sql).to_arrow_table())
+        found = connection.sql(sql).to_arrow_table()
+        return pl.DataFrame(found.rename_columns(_told_apart(found.column_names)))
     except duckdb.Error as error:
         raise QueryError(f"{error}{_what_there_is(sql, error)}") from error
+    except pl.exceptions.ComputeError as error:
+        raise QueryError(
+            f"expected columns of types that can be shown, found another ({error}): cast to varchar"
+        ) from error
+
+
+def _is_text(sql: str) -> bool:
+    """Tell whether it is free of the halves of characters that bytes outside UTF-8 become on a command line."""
+    return not any("\ud800" <= char <= "\udfff" for char in sql)
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Names of columns, each once: what a join brings twice is numbered from the second on."""
+    given: list[str] = []
+    for name in names:
+        again = (f"{name}_{n}" for n in count(1))
+        given.append(name if name not in given else next(other for other in again if other not in {*given, *names}))
+    return given
 
 
 def _what_there_is(sql: str, error: duckdb.Error) -> str:

@@ -219,7 +219,9 @@ def rows(console: Console, found: pl.DataFrame) -> None:
     else:
         for row in cells:
             console.print(
-                "\n".join(f"[b]{name}[/]  {escape(cell)}" for name, cell in zip(found.columns, row, strict=True))
+                "\n".join(
+                    f"[b]{escape(name)}[/]  {escape(cell)}" for name, cell in zip(found.columns, row, strict=True)
+                )
             )
             console.print()
     more = f", {SHOWN} shown" if found.height > SHOWN else ""

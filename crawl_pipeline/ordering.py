@@ -6,6 +6,7 @@ core.orders; this file checks what was typed and writes rows, and reads them bac
 """
 
 import getpass
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,6 +23,8 @@ from crawl_pipeline.lake import Lake
 
 SHOWN = 20
 """How many wrong names an error lists."""
+LONGEST = 200
+"""Characters of a tag and of what is said of it: a tag stands in every row that was found through it."""
 LEAST_URGENT = 100
 """The last band there can be."""
 
@@ -170,9 +173,14 @@ def _canonical(hrefs: Iterable[str]) -> list[str]:
         try:
             found[urls.canonical(href)] = None
         except urls.NotCrawlable as refusal:
-            wrong.append(f"{href}: {refusal}")
+            wrong.append(_short(f"{href}: {refusal}"))
     _refuse("these are not URLs that can be crawled", wrong)
     return list(found)
+
+
+def _short(said: str) -> str:
+    """What was typed, as far as a person wants it repeated."""
+    return said if len(said) <= 3 * LONGEST else f"{said[: 2 * LONGEST]} ... {said[-LONGEST:]}"
 
 
 def _scopes(hrefs: Iterable[str], hosts: Iterable[str], sites: Iterable[str]) -> list[Row]:
@@ -211,7 +219,13 @@ def _checked(tag: str | None, facts: Tag) -> Tag:
         raise OrderError(f"expected a tag that {facts} is said of, found none, so nothing was ordered: give --tag NAME")
     for name, value in {"tag": tag, **facts.facts}.items():
         if isinstance(value, str) and (not value.strip() or not value.isprintable()):
-            raise OrderError(f"expected a {name} of printable text, found {value!r}, so nothing was ordered")
+            raise OrderError(
+                f"expected a {name} of printable text, found {_short(repr(value))}, so nothing was ordered"
+            )
+        if isinstance(value, str) and len(value) > LONGEST:
+            raise OrderError(
+                f"expected a {name} of at most {LONGEST} characters, found {len(value):,}, so nothing was ordered"
+            )
     if facts.band is not None and not 1 <= facts.band <= LEAST_URGENT:
         raise OrderError(f"expected a band within 1 and {LEAST_URGENT}, found {facts.band}, so nothing was ordered")
     return facts
@@ -219,28 +233,38 @@ def _checked(tag: str | None, facts: Tag) -> Tag:
 
 def _expect_known(lake: Lake, scopes: Sequence[Row]) -> None:
     """Refuse names that no frontier row, host or seed of the lake bears: a slip of the pen would do nothing."""
-    forgotten = orders.is_forgotten(in_force(lake))
-    wrong = []
-    for scope in scopes:
-        column, name = next(iter(scope.items()))
-        site = urls.site(str(scope["host"])) if "host" in scope else str(scope["site"])
-        found = _named(lake, column, name, urls.bucket(site, lake.buckets))
-        of_url = found.with_columns(site=pl.lit(site), url_hash=pl.lit(urls.url_hash(str(name)), pl.Int64))
-        if found.is_empty():
-            wrong.append(f"{name}: no such {column} is known here, check the spelling")
-        elif column == "url" and of_url.filter(forgotten).height:
-            wrong.append(f"{name}: it was ordered to be forgotten; a seed lifts that")
+    forgotten, wrong = orders.is_forgotten(in_force(lake)), list[str]()
+    for column in ("url", "host", "site"):
+        named = pl.DataFrame(
+            [(str(scope[column]), urls.site(str(scope.get("host", scope.get("site")))), str(scope.get("host")))
+             for scope in scopes if next(iter(scope)) == column],
+            schema={column: pl.String, "of_site": pl.String, "of_host": pl.String}, orient="row",
+        )  # fmt: skip
+        known = _known(
+            lake, column, named[column], sorted({urls.bucket(site, lake.buckets) for site in named["of_site"]})
+        )
+        wrong += [
+            f"{name}: no such {column} is known here, check the spelling" for name in named[column] if name not in known
+        ]
+        if column == "url":
+            hashes = pl.Series([urls.url_hash(url) for url in named["url"]], dtype=pl.Int64)
+            of_urls = named.select("url", host="of_host", site="of_site").with_columns(url_hash=hashes)
+            wrong += [f"{url}: it was ordered to be forgotten; a seed lifts that"
+                      for url in of_urls.filter(forgotten)["url"] if url in known]  # fmt: skip
     _refuse("these cannot be ordered", wrong)
 
 
-def _named(lake: Lake, column: str, name: object, bucket: int) -> pl.DataFrame:
-    table = "frontier" if column == "url" else "hosts"
-    known = lake.scan(table, buckets=[bucket], where=pl.col(column).eq(name)).select("host").head(1).collect()
-    if column != "host" or known.height:
-        return known
-    return lake.scan("orders", where=(pl.col("kind") == "seed") & (pl.col("host") == name)).select("host").head(
-        1
-    ).collect()  # fmt: skip
+def _known(lake: Lake, column: str, names: pl.Series, buckets: list[int]) -> set[str]:
+    """Which of the names are known: one look for all of them, since there may be thousands."""
+    if names.is_empty():
+        return set()
+    among = pl.col(column).is_in(names.implode())
+    rows = lake.scan("frontier" if column == "url" else "hosts", buckets=buckets, where=among)
+    known = set(rows.select(column).unique().collect()[column])
+    if column == "host" and len(known) < names.n_unique():
+        seeds = lake.scan("orders", where=(pl.col("kind") == "seed") & among)
+        known |= set(seeds.select(column).unique().collect()[column])
+    return known
 
 
 def _refuse(what: str, wrong: Sequence[str]) -> None:
@@ -248,6 +272,14 @@ def _refuse(what: str, wrong: Sequence[str]) -> None:
         more = [f"and {len(wrong) - SHOWN} more"] if len(wrong) > SHOWN else []
         lines = "\n".join(f"  {line}" for line in [*wrong[:SHOWN], *more])
         raise OrderError(f"{what}, so nothing was ordered:\n{lines}")
+
+
+def _me() -> str:
+    """Who gives orders: the user's name, or their number where the machine has no name for it, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def _give(
@@ -258,7 +290,7 @@ def _give(
     def look(log: pl.LazyFrame) -> None:
         check(_read(log, NOTHING))
 
-    stamps: dict[str, Any] = {"ordered_at": now, "ordered_by": by or getpass.getuser()}
+    stamps: dict[str, Any] = {"ordered_at": now, "ordered_by": by or _me()}
     if rows:
         lake.give(ORDERS.frame([row | stamps for row in rows]), look)
     return len(rows)

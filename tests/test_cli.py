@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from crawl_pipeline.cli import main
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.display import in_words, printable
+from crawl_pipeline.lake import Lake
 from tests.live import small_web
 
 
@@ -300,3 +301,50 @@ def test_a_policy_that_is_not_text_is_told(tmp_path: Path) -> None:
 def test_what_pages_say_does_not_steer_the_terminal() -> None:
     assert printable("a\x1b[31mb\u202ec\nd") == "a\\u001b[31mb\\u202ec\nd"
     assert in_words({"title": "x\x07", "none": None, "at": []}) == "title x\\u0007, at -"
+
+
+def test_init_is_repeated_where_it_was_killed_before_it_made_the_policy(tmp_path: Path) -> None:
+    Lake.create(str(tmp_path / "lake"), 4)
+
+    repeated = crawl(tmp_path / "lake", "init", "--buckets", "8")
+
+    assert repeated.exit_code == 0
+    assert "kept the lake" in repeated.output
+    assert "with 4 buckets" in repeated.output
+    assert "crawl rebucket 8" in repeated.output
+    assert (tmp_path / "lake" / "policy.toml").read_text().startswith("# Who we say we are.")
+    assert "found one" in said(crawl(tmp_path / "lake", "init"))
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 5_000, "2026-01-01", "12:00:00", "{a = 2026-01-01T00:00:00Z}"])
+def test_whatever_a_key_is_set_to_is_refused_in_words_not_by_a_traceback(tmp_path: Path, value: str) -> None:
+    crawl(tmp_path / "lake", "init", "--agent", "TestBot", "--contact", "http://bot.test/")
+
+    assert "politeness.delay_s" in said(crawl(tmp_path / "lake", "set", "politeness.delay_s", value))
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_a_time_at_the_end_of_time_is_refused_in_words(crawled, at: str) -> None:
+    told = crawl(crawled[0], "explain", "http://a.test/", "--at", at)
+
+    assert told.exit_code == 2
+    assert "expected a time such as" in told.output
+
+
+def test_sql_numbers_columns_that_a_join_brings_twice(crawled) -> None:
+    joined = crawl(
+        crawled[0], "sql", "--csv", "select 1 a, 2 a, 3 a_1, 4 a from frontier join hosts using (host) limit 1"
+    )
+
+    assert joined.output.splitlines() == ["a,a_2,a_1,a_3", "1,2,3,4"]
+
+
+def test_sql_tells_in_words_what_it_cannot_read_or_show(crawled) -> None:
+    assert "no text" in said(crawl(crawled[0], "sql", "select '\udc80'"))
+    assert "cast to varchar" in said(crawl(crawled[0], "sql", "select interval 1 day i"))
+    assert "[/]" in crawl(crawled[0], "sql", "select repeat('x', 99) \"[/]\", 2 b, 3 c, 4 d, 5 e, 6 f").output
+
+
+def test_a_tag_is_short_and_an_error_repeats_no_megabyte(crawled) -> None:
+    assert "at most 200 characters" in said(crawl(crawled[0], "seed", "http://a.test/", "--tag", "t" * 201))
+    assert len(said(crawl(crawled[0], "seed", "http://a.test/" + "x" * 1_000_000))) < 2_000

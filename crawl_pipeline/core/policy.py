@@ -8,6 +8,7 @@ have no default: a crawl that will not say who it is does not start.
 import ipaddress
 import json
 import tomllib
+from datetime import date, time
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -388,11 +389,19 @@ class Policy(Section):
 def load(text: str) -> Policy:
     """Read a policy from TOML. Unknown keys, wrong types and senseless values raise PolicyError."""
     try:
-        return Policy.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise PolicyError(f"the policy is not TOML: {error}") from error
+        return Policy.model_validate(read_toml(text))
     except ValidationError as error:
         raise PolicyError("the policy cannot be used:\n" + "\n".join(map(in_words, error.errors()))) from error
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Read TOML; whatever is none raises PolicyError: also what Python's reader gives up on in its own words."""
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, and a number of more digits than Python reads
+        raise PolicyError(f"the policy is not TOML: {error}") from error
+    except RecursionError as error:
+        raise PolicyError("the policy is not TOML: expected a value, found lists too deep to be read") from error
 
 
 def render(policy: Policy | None = None) -> str:
@@ -461,4 +470,6 @@ def as_toml(value: object) -> str:
         return "[" + ", ".join(as_toml(item) for item in value) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{as_toml(name)} = {as_toml(item)}" for name, item in sorted(value.items())) + "}"
+    if isinstance(value, (date, time)):  # a datetime is a date
+        return value.isoformat()
     return repr(value)

@@ -7,7 +7,6 @@ by the same model that checks the file.
 Invariant: one key has one setting, the last one; so settings may be laid over in any order, or twice.
 """
 
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -74,7 +73,7 @@ def overlay(policy: Policy, settings: Iterable[Setting]) -> Policy:
         at = values
         for step in path:
             at = at.setdefault(step, {})
-        at[last] = tomllib.loads(f"value = {one.value}")["value"]
+        at[last] = policies.read_toml(f"value = {one.value}")["value"]
     try:
         return Policy.model_validate(values)
     except ValidationError as error:
@@ -96,8 +95,8 @@ def _misfit(trouble: Any, told: list[Setting]) -> str:
 def _toml(text: str) -> str:
     """The value as TOML: as it was typed, or as text if that is none. One value, on one line."""
     try:
-        read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+        read = policies.read_toml(f"value = {text}")
+    except PolicyError:
         return policies.as_toml(text)
     return policies.as_toml(read["value"]) if list(read) == ["value"] else policies.as_toml(text)
 

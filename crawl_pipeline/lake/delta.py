@@ -125,20 +125,31 @@ class DeltaTable:
         """Say whether the table is there."""
         return deltalake.DeltaTable.is_deltatable(self.uri, storage_options=self._options)
 
-    def create(self, rows: pl.DataFrame | None = None) -> None:
-        """Make the table, with its first rows in the same commit; without rows an existing table is left alone."""
+    def create(self, rows: pl.DataFrame | None = None) -> bool:
+        """Make the table, with its first rows in the same commit; say if it was this call that made it.
+
+        An existing table is left alone, also if somebody else made it at the same moment.
+        """
+        if self.exists():
+            return False
         partitions = list(self.table.partitioned_by) or None
         settings = PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self._statistics())}
-        if rows is None:
-            deltalake.DeltaTable.create(
-                self.uri, _delta_schema(self.table), mode="ignore", partition_by=partitions,
-                configuration=settings, storage_options=self._options,
-            )  # fmt: skip
-            return
-        write_deltalake(
-            self.uri, rows, mode="error", partition_by=partitions, configuration=settings,
-            storage_options=self._options, writer_properties=WRITER,
-        )  # fmt: skip
+        try:
+            if rows is None:
+                deltalake.DeltaTable.create(
+                    self.uri, _delta_schema(self.table), mode="error", partition_by=partitions,
+                    configuration=settings, storage_options=self._options,
+                )  # fmt: skip
+            else:
+                write_deltalake(
+                    self.uri, rows, mode="error", partition_by=partitions, configuration=settings,
+                    storage_options=self._options, writer_properties=WRITER,
+                )  # fmt: skip
+        except DeltaError:
+            if self.exists():
+                return False
+            raise
+        return True
 
     def _statistics(self) -> list[str]:
         stored = (name for name in self.table.column_names if name not in self.table.partitioned_by)

@@ -60,18 +60,25 @@ class Lake:
         storage_options: Mapping[str, str] | None = None,
         backoff: Backoff | None = None,
     ) -> "Lake":
-        """Make every table and stamp the bucket count. If it was killed half way, it can be repeated."""
+        """Make every table and stamp the bucket count. If it was killed half way, it can be repeated.
+
+        Of several who do this at once one makes the lake, with the count that was stamped first; that also holds after
+        a kill. The others raise LakeExists.
+        """
         check_count(buckets)
         tables = _tables(root, storage_options, backoff)
+        there = LakeExists(
+            f"expected no lake at {root}, found one: it is ready for use; its policy can be edited at any time"
+        )
         if tables["leases"].exists():
-            raise LakeExists(
-                f"expected no lake at {root}, found one: it is ready for use; its policy can be edited at any time"
-            )
+            raise there
         for table in tables.values():
             if table.table is not LEASES:
                 table.create()
         layouts.begin(tables["rounds"], buckets)
-        tables["leases"].create(leases.first_rows(buckets))  # last: a lake is there once its leases are
+        begun = layouts.at(tables["rounds"]).buckets  # another's, if several make it at once or one was killed at it
+        if not tables["leases"].create(leases.first_rows(begun)):  # last: a lake is there once its leases are
+            raise there
         return cls.open(root, storage_options, backoff)
 
     @classmethod

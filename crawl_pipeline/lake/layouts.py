@@ -64,8 +64,14 @@ def _layout(number: int | None, buckets: int | None, fewest: int | None) -> Layo
 
 
 def begin(rounds: DeltaTable, buckets: int) -> None:
-    """Stamp the first layout of a new lake."""
-    rounds.commit(lambda opened: Change(ROUNDS.empty(), transactions=Layout(0, buckets, buckets).stamps))
+    """Stamp the first layout of a new lake, unless one is: of several who make the lake, the first one's counts."""
+    stamps = Layout(0, buckets, buckets).stamps
+
+    def decide(opened: deltalake.DeltaTable) -> Change | None:
+        stamped = opened.transaction_version(NUMBER) is not None
+        return None if stamped else Change(ROUNDS.empty(), transactions=stamps)
+
+    rounds.commit(decide)
 
 
 def expect(buckets: int, found: Layout) -> None:

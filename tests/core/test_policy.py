@@ -168,3 +168,9 @@ def test_what_cannot_be_blocked_is_refused_with_what_to_do(key, says):
         policies.load(f"{AGENT}[block]\n{key}\n")
 
     assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize("text", ["x = " + "9" * 5_000, "x = " + "[" * 5_000])
+def test_what_the_reader_of_toml_gives_up_on_is_no_policy(text: str) -> None:
+    with pytest.raises(PolicyError, match="not TOML"):
+        policies.load(text)

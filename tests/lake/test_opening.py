@@ -1,6 +1,7 @@
 """Making and opening a lake, and the lakes that are refused."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import deltalake
@@ -108,3 +109,29 @@ def test_a_lake_in_a_folder_with_a_space_in_its_name_works(tmp_path: Path) -> No
 
     assert lake.claim([0], "w", NOON, 60).buckets == (0,)
     assert lake.leases()["worker"].to_list() == ["w", None]
+
+
+def test_a_lake_has_the_bucket_count_that_was_stamped_first_whoever_comes_first_to_its_leases(tmp_path: Path) -> None:
+    root = str(tmp_path / "lake")
+    killed = Lake.create(root, 4)
+    shutil.rmtree(tmp_path / "lake" / "leases")
+
+    made = Lake.create(root, 8)
+
+    assert made.buckets == killed.buckets == 4
+    assert made.leases()["bucket"].to_list() == [0, 1, 2, 3]
+
+
+def test_of_several_who_make_one_lake_at_once_one_does_and_all_others_are_told(tmp_path: Path) -> None:
+    def make(buckets: int) -> int:
+        try:
+            return Lake.create(str(tmp_path / "lake"), buckets).buckets
+        except LakeExists:
+            return 0
+
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(make, [2, 4, 8, 16]))
+
+    opened = Lake.open(str(tmp_path / "lake"))
+    assert [buckets for buckets in made if buckets] == [opened.buckets]
+    assert opened.leases().height == opened.buckets

@@ -1,5 +1,6 @@
 """People are obeyed in the next round, by running workers and after crashes, and orders read twice do no harm."""
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -368,3 +369,34 @@ def test_a_tag_means_one_thing(tmp_path):
         ordering.seed(crawl.lake, ["http://b.test/"], tag="t", facts=Tag("art", band=2), now=NOON)
 
     assert set(crawl.rows("orders")["host"]) == {"a.test"}
+
+
+def test_who_has_no_name_on_the_machine_orders_by_number(tmp_path, monkeypatch):
+    for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # as in a container that is run as any user
+    crawl = Crawl(tmp_path, site("a.test"))
+
+    ordering.seed(crawl.lake, ["http://a.test/"], tag=None, now=NOON)
+
+    assert crawl.lake.scan("orders").collect()["ordered_by"].to_list() == [f"user {2**31 - 7}"]
+
+
+def test_many_names_are_looked_up_together_and_each_unknown_one_is_told(tmp_path):
+    crawl = Crawl(tmp_path, site("a.test", pages=3)).seed("http://a.test/", "http://b.test/")
+    crawl.work()
+    known = [str(url) for url in crawl.lake.scan("frontier").collect()["url"]]
+
+    with pytest.raises(OrderError) as refused:
+        ordering.recrawl(
+            crawl.lake,
+            hrefs=[*known, "http://a.test/no"],
+            hosts=["b.test", "c.test"],
+            sites=["a.test", "d.test"],
+            now=NOON,
+        )
+
+    assert [line.split(":")[-2].split("/")[-1].strip() for line in str(refused.value).splitlines()[1:]] == [
+        "no", "c.test", "d.test",
+    ]  # fmt: skip
+    assert ordering.recrawl(crawl.lake, hrefs=known, hosts=["b.test"], sites=["a.test"], now=NOON) == len(known) + 2
