@@ -58,7 +58,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     why = _why_forgotten(facts) or (
         f"it is known, and {barred}: not asked for until the policy no longer says so" if barred is not None else None
     )
-    why = why or _why_known(facts["frontier"], hosts, policy, now)
+    why = why or _why_known(known.row(0, named=True), hosts, policy, now)
     return Explanation(url, unobeyed or why, facts)
 
 
