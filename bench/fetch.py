@@ -121,6 +121,7 @@ def _of_share(end: str, share: Share) -> Figures:
         f"efficiency_from_start_{end}": share.from_start, f"median_gap_{end}": share.median_gap_s,
         f"p95_gap_{end}": share.p95_gap_s, f"pages_{end}": share.pages,
         f"crawl_pages_per_cpu_s_{end}": share.pages / share.cost.cpu_s,
+        f"waited_for_cpu_share_{end}": share.cost.waited_s / share.cost.wall_s,
     }  # fmt: skip
 
 

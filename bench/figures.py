@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -44,27 +45,41 @@ def report(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process with all its children took: CPU seconds (user and system), wall seconds, peak memory in MB."""
+    """What a process with all its children took: CPU seconds (user and system), wall seconds, peak memory in MB.
+
+    `waited_s`: how long its first thread was ready to run while others had the CPU, as Linux counts it.
+    """
 
     cpu_s: float
     wall_s: float
     peak_mb: float
     code: int
+    waited_s: float
 
 
-def run(command: Sequence[str], **options: Any) -> Cost:
-    """Run a command and measure it with its children; memory is sampled ten times a second."""
+def run(command: Sequence[str], *, look_s: float = 0.1, **options: Any) -> Cost:
+    """Run a command and measure it with its children; memory is looked at every `look_s`, which slows it a little."""
     started = time.monotonic()
     process = subprocess.Popen(command, **options)
-    watched, peak = psutil.Process(process.pid), 0
+    watched, peak, waited_s, looked = psutil.Process(process.pid), 0, 0.0, started
     while True:
+        waited_s = _waited_s(process.pid) or waited_s
         done, status, used = os.wait4(process.pid, os.WNOHANG)
         if done:
             process.returncode = os.waitstatus_to_exitcode(status)
             cpu_s = used.ru_utime + used.ru_stime
-            return Cost(cpu_s, time.monotonic() - started, peak / 1e6, process.returncode)
-        peak = max(peak, _memory(watched))
+            return Cost(cpu_s, time.monotonic() - started, peak / 1e6, process.returncode, waited_s)
+        if time.monotonic() >= looked:
+            peak, looked = max(peak, _memory(watched)), time.monotonic() + look_s
         time.sleep(0.1)
+
+
+def _waited_s(pid: int) -> float | None:
+    """The second number of schedstat (Documentation/scheduler/sched-stats.rst): time on a run queue, in ns."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):  # not Linux, or it has ended
+        return None
 
 
 def _memory(process: psutil.Process) -> int:

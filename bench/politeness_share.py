@@ -45,16 +45,22 @@ def measured(folder: Path, *, hosts: int, delay_s: float, seconds: float) -> Sha
     with static_farm.served(folder / "farm", hosts=hosts, pages=pages) as farm:
         root = farm_crawl.prepared(farm, folder, delay_s=delay_s)
         crawl = [sys.executable, "-m", "crawl_pipeline", "--lake", str(root)]
-        cost = run([*crawl, "run", "--minutes", str(seconds / 60)], stdout=sys.stderr)
+        cost = run([*crawl, "run", "--minutes", str(seconds / 60)], look_s=1.0, stdout=sys.stderr)
         log = site_farm.rows(farm.log)
-        broken = sum(violations(log, delay_s)) + broken_promises([*crawl, "audit", "--json"])
+        too_soon, overlapping = violations(log, delay_s)
+        if too_soon or overlapping:
+            print("by nginx's log:", too_soon, "too soon,", overlapping, "overlapping", file=sys.stderr)
+        broken = too_soon + overlapping + broken_promises([*crawl, "audit", "--json"])
         broken += broken_promises([*crawl, "audit", "--json", "--access-log", str(farm.log)])
     return judged(log, hosts, delay_s, broken, cost)
 
 
 def broken_promises(audit: Sequence[str]) -> int:
-    """How many rows break a promise."""
+    """How many rows break a promise; they are shown."""
     found = json.loads(subprocess.run(audit, stdout=subprocess.PIPE, check=False).stdout)
+    for promise in found["promises"]:
+        for broken in promise["broken"]:
+            print("broken:", promise["id"], broken["sentence"], broken["rows"][:3], file=sys.stderr)
     return sum(int(promise["violations"]) for promise in found["promises"])
 
 

@@ -98,10 +98,12 @@ def _without_port(name: object) -> str | None:
 def own_requests(lake: Lake, log: pl.DataFrame) -> pl.DataFrame:
     """The lake's requests that this log could have seen: of its hosts, in its time."""
     if log.is_empty():
-        return _with_path(FETCHES.empty())
+        return _with_path(FETCHES.empty().with_columns(must=pl.lit(True)))
     first, last = log.select(pl.col("started_at").min() - NGINX_CLOCK, pl.col("ended_at").max()).row(0)
     rows = lake.scan("fetches", where=pl.col("host").is_in(log["host"].unique().to_list())).collect()
-    return _with_path(rows.filter(pl.col("ended_at") >= first, pl.col("started_at") <= last))
+    slack = rows.filter(pl.col("ended_at") >= first - SKEW, pl.col("started_at") <= last + SKEW)
+    # At the ends of a log its clock, which may be coarse or wrong, does not tell whether a request must stand in it.
+    return _with_path(slack.with_columns(must=(pl.col("ended_at") >= first) & (pl.col("started_at") <= last)))
 
 
 def _with_path(rows: pl.DataFrame) -> pl.DataFrame:
@@ -160,13 +162,14 @@ def _outcome(slower: pl.Expr) -> pl.Expr:
 def known_to_both(lake: Lake, log: pl.DataFrame) -> Result:
     """The URLs that server and lake do not know the same requests for.
 
-    A request without an answer may have reached the server or not, so it may be missing there. Where both know as many,
+    A request without an answer may have reached the server or not, and one just before or after the log may stand in
+    it or not, so that they may be missing there. Where both know as many,
     each pair must be of one time, within SKEW.
     """
     own = own_requests(lake, log)
     key = ["host", "path"]
     ours = own.group_by(key).agg(
-        lake_count=pl.len(), answered_count=pl.col("http_status").is_not_null().sum(),
+        lake_count=pl.len(), answered_count=(pl.col("http_status").is_not_null() & pl.col("must")).sum(),
         lake_started="started_at", lake_ended="ended_at",
     )  # fmt: skip
     theirs = log.group_by(key).agg(server_count=pl.len(), server_started="started_at")

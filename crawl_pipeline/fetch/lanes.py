@@ -160,7 +160,8 @@ class Lanes:
         """Wait until a round is worth its commit.
 
         That is when its time is over, its memory full, nothing left to do. Or, after `patience_s`, when something was
-        learnt and a host has lost as much time on average, with nothing on its list, as a commit and a plan take
+        learnt and half of the hosts have nothing on their lists, or a host has lost so as much time on average as a
+        commit and a plan take
         (`costs_s`): who rents until the rent comes to the price pays at most twice what hindsight would have paid. Or
         soon, when a host asked for a longer wait than the lease: should this worker be killed, nothing but a commit
         would make the next one keep it.
@@ -170,7 +171,9 @@ class Lanes:
         while (elapsed := (now := trio.current_time()) - started) < rules.seconds:
             dry = self._dry_hosts(now)
             lost_s, looked = lost_s + dry * (now - looked), now
-            worth = dry and self._done and lost_s >= costs_s * (dry + self._waiting_hosts()) and elapsed >= patience_s
+            waiting = self._waiting_hosts()
+            paid = dry >= waiting or lost_s >= costs_s * (dry + waiting)
+            worth = dry and self._done and paid and elapsed >= patience_s
             soon = self._told_to_wait and elapsed >= rules.shortest_s
             if self._full or self.idle or worth or soon:
                 return

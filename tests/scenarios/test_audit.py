@@ -276,6 +276,13 @@ def test_a_clean_crawl_gives_no_finding(crawl, own, servers):
     assert server_log.known_to_both(crawl.lake, crawl.server_log()).holds
 
 
+def test_a_server_whose_clock_is_behind_by_what_it_rounds_off_knows_the_requests_at_the_ends_of_its_log(crawl):
+    behind = crawl.server_log().with_columns(pl.col("started_at", "ended_at") - timedelta(milliseconds=1))
+    cut = behind.filter(pl.col("ended_at") <= behind["ended_at"].median())
+    assert server_log.known_to_both(crawl.lake, behind).holds
+    assert server_log.known_to_both(crawl.lake, cut).holds
+
+
 def test_a_clean_crawl_has_all_that_is_to_be_obeyed(own):
     found = auditing.audit(lake_of(own))
     assert found.unjudged == 0
