@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline import ordering, past, whatif
-from crawl_pipeline.core import admission, blocks, robots, second_reading, selection, settings, urls
+from crawl_pipeline.core import admission, blocks, robots, second_reading, selection, settings, trust, urls
 from crawl_pipeline.core.orders import InForce
-from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES
+from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES, PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
 from crawl_pipeline.lake import Lake
@@ -99,7 +99,7 @@ def explain_past(lake: Lake, href: str, then: Then, against: Policy | None = Non
     policy = against or past.policy_of(lake, then)
     made = past.plan(lake, then, policy)
     known = lake.scan("frontier", buckets=[bucket], url_hashes=_hashes(url), at=past.versions(lake, then))
-    row = _one(pl.concat([known.collect(), made.admitted.filter(url_hash=number)]))
+    row = _one(pl.concat([made.changed, known.collect(), made.admitted]).filter(url_hash=number))
     draw = _draw(made, number, policy, then.seed)
     facts: dict[str, Any] = {
         "canonical": url, "bucket": bucket, "round": then.round or None, "planned": then.now, "policy": policy.id,
@@ -129,6 +129,8 @@ def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, p
     if row is not None and row["due_at"] is not None and row["due_at"] <= made.now:
         left_out = whatif.why_left_out(made).filter(url_hash=number)["why"]
         return f"it was {left_out[0] if len(left_out) else whatif.BEHIND}"
+    if row is not None and row["status"] == PARKED:
+        return f"it was known and parked: {_parked(row, made.hosts, policy)}"
     if row is not None:
         when = f"before {row['due_at']:%F %T} UTC" if row["due_at"] else "by itself"
         return f"it was known and not due {when} ({row['status']}, its last outcome was {row['outcome']})"
@@ -140,6 +142,8 @@ def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, p
 
 
 def _why_known(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: datetime) -> str:
+    if row["status"] == PARKED:
+        return f"it is parked, until trust has grown: {_parked(row, hosts, policy)}"
     if row["outcome"] is not None and (row["due_at"] is None or row["due_at"] > now):
         again = f"; due again {row['due_at']:%F %T} UTC" if row["due_at"] else "; not due again by itself"
         said = f" ({row['reason']})" if row["reason"] else ""
@@ -152,12 +156,14 @@ def _why_known(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: da
     host = hosts.filter(pl.col("host") == row["host"])
     if host["paused"].any():
         return f"it waits{before}: a person paused its host"
-    _, quota, wait = selection.quota(host, policy, now).row(0)
-    site_is_full = not selection.sites_left_today(hosts, policy, now)[host["site"].item()]
+    left = selection.left_today(hosts, policy, now)
+    _, quota, wait = selection.quota(host, left, policy, now).row(0)
+    site_is_full = not left.sites[host["site"].item()]
     if quota == 0 or site_is_full:
         held = wait if quota == 0 else "site's day is full"
         until = selection.turns(host.select("host"), hosts, policy, now)[0]
-        return f"it waits{before}: {held}, until {until:%F %T} UTC"
+        days = f" ({_stands(hosts, row['host'], policy, '_day')})" if held.endswith("day is full") else ""
+        return f"it waits{before}: {held}{days}, until {until:%F %T} UTC"
     return f"it waits{before} in band {row['band']} for the next round of bucket {row['bucket']}"
 
 
@@ -177,10 +183,11 @@ def _why_unknown(
     refused = admission.judge(links.with_columns(site), hosts, policy, in_force)["refusal"].drop_nulls().unique().sort()
     if len(refused):
         return f"{links.height} links to it were refused: {', '.join(refused)}"
+    unread = _unread(lake, bucket, links)
+    if unread:
+        return f"{unread} of {links.height} links to it wait to be admitted by the next round of bucket {bucket}"
     if links.height:
-        return (
-            f"{links.height} links to it wait to be admitted by the next round of bucket {bucket}, or met a full budget"
-        )
+        return f"{links.height} links to it were refused: {_full(hosts, urls.host(url), policy)}"
     seeded = any(order["kind"] == "seed" for order in facts["orders"])
     kind, depth, named = ("seed", 0, "a seed names it") if seeded else ("link", 1, "no seed names it")
     made_up = {"url": url, "url_hash": urls.url_hash(url), "host": urls.host(url), "kind": kind, "depth": depth,
@@ -188,6 +195,31 @@ def _why_unknown(
     refusal = admission.judge(LINKS.frame([made_up]).with_columns(site), hosts, policy, in_force)["refusal"][0]
     would = f"; a {kind} to it would be refused: {refusal}" if refusal else ""
     return f"{named} and no page that was read links to it{would}"
+
+
+def _parked(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy) -> str:
+    return f"{row['reason']} ({_stands(hosts, row['host'], policy)})"
+
+
+def _stands(hosts: pl.DataFrame, host: str, policy: Policy, of: str = "") -> str:
+    """Where a host and its site stand with their budgets of URLs or of a day."""
+    return trust.in_words(trust.limits(hosts, policy).filter(host=host).row(0, named=True), of)
+
+
+def _full(hosts: pl.DataFrame, host: str, policy: Policy) -> str:
+    """Which budget a link met that no rule refuses."""
+    row = trust.limits(hosts, policy).filter(host=host).row(0, named=True)
+    full = [per for per in trust.PER if row[f"{per}_known"] >= row[f"{per}_full"]]
+    met = f"over budget.urls_per_{full[0]}" if full else "a budget was full that has room now; a new link would do"
+    return f"{met} ({trust.in_words(row)})"
+
+
+def _unread(lake: Lake, bucket: int, links: pl.DataFrame) -> int:
+    """How many of these links the bucket's last round has not read."""
+    last = lake.scan("rounds", buckets=[bucket]).sort("round").select("links_seen").last().collect()["links_seen"]
+    seen = dict(enumerate(last[0])) if len(last) else {}
+    cursor = pl.col("source_bucket").replace_strict(seen, default=0, return_dtype=pl.Int64)
+    return links.filter(pl.col("round") > cursor).height
 
 
 def _sources(lake: Lake, url: str) -> list[dict[str, Any]]:

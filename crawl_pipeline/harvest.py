@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import frontier, recrawl, urls, usage, validators
+from crawl_pipeline.core import frontier, recrawl, trust, urls, usage, validators
+from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import (
     FETCHES,
@@ -58,7 +59,7 @@ def frames(
     visited = frontier.advance(before, visits.select(_TOLD), intervals, policy)
     if visited.height != visits.height:
         raise ValueError(f"expected a frontier row for each of {visits.height} visits, found {visited.height}")
-    fresh = pl.concat([plan.admitted, plan.obeyed, plan.brought_forward]).join(visited, on="url_hash", how="anti")
+    fresh = pl.concat([plan.admitted, plan.changed, plan.brought_forward]).join(visited, on="url_hash", how="anti")
     # What was under way when it was ordered to be forgotten leaves its request behind, and nothing else.
     forgotten = set(before.filter(pl.col("status") == "forgotten")["url_hash"])
     kept = replace(cut, visits=[visit for visit in cut.visits if visit.target.url_hash not in forgotten])
@@ -68,7 +69,7 @@ def frames(
         "pages": _pages(kept.visits, policy),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
-        "hosts": _hosts(plan, cut.hosts),
+        "hosts": _hosts(plan, cut.hosts, kept.visits),
         "change_frequency": learnt,
     }
     stamps = {"round": pl.lit(plan.lease.round, pl.Int64), "layer": pl.lit("tail")}
@@ -221,17 +222,27 @@ def _robots(answers: Sequence[RobotsAnswer]) -> pl.DataFrame:
     return ROBOTS.frame([{name: getattr(answer, name) for name in names} for answer in answers])
 
 
-def _hosts(plan: Plan, states: Sequence[HostState]) -> pl.DataFrame:
-    """Rows of the hosts that were asked, gained URLs, were told something by a person, or are new."""
+def _hosts(plan: Plan, states: Sequence[HostState], visits: Sequence[Visit]) -> pl.DataFrame:
+    """Rows of the hosts that were asked or read, gained URLs, have changed while planning, or are new."""
     gained = dict(plan.admitted.group_by("host").len().iter_rows())
-    changed = {state.host for state in states} | set(gained) | set(plan.new_hosts["host"])
+    parked = dict(plan.admitted.filter(status=PARKED).group_by("host").len().iter_rows())
+    texts = _texts(plan.hosts, visits)
     by_host = {state.host: state for state in states}
+    changed = {*by_host, *gained, *plan.new_hosts["host"], *(host for host, _ in texts)}
     rows = [
-        row | {"known_count": row["known_count"] + gained.get(row["host"], 0)}
+        row | {"known_count": row["known_count"] + gained.get(row["host"], 0),
+               "parked_count": (row["parked_count"] or 0) + parked.get(row["host"], 0)}
         | (_asked(row, by_host[row["host"]]) if row["host"] in by_host else {})
-        for row in plan.hosts.filter(pl.col("host").is_in(list(changed))).iter_rows(named=True)
+        for row in trust.told(plan.hosts.filter(pl.col("host").is_in(list(changed))), texts).iter_rows(named=True)
     ]  # fmt: skip
     return HOSTS.frame(rows)
+
+
+def _texts(hosts: pl.DataFrame, visits: Sequence[Visit]) -> list[tuple[str, int]]:
+    """Host and text hash of the pages of a round; of sites that a seed names there is no need to know."""
+    open_ = set(hosts.filter(~pl.col("seeded").any().over("site"))["host"])
+    pages = [(urls.host(visit.target.url), visit.page.text_hash) for visit in visits if visit.page]
+    return [(host, number) for host, number in pages if number is not None and host in open_]
 
 
 def _asked(row: Mapping[str, Any], state: HostState) -> dict[str, object]:
@@ -269,6 +280,7 @@ def ledger(
     counts = {name: dict(made[table].group_by("bucket").len().iter_rows()) for name, table in
               (("request_count", "fetches"), ("page_count", "pages"))}  # fmt: skip
     admitted = dict(plan.admitted.group_by("bucket").len().iter_rows())
+    parked = _parked(plan)
     wire = dict(made["fetches"].group_by("bucket").agg(pl.col("wire_bytes").sum()).iter_rows())
     return ROUNDS.frame(
         [
@@ -281,12 +293,19 @@ def ledger(
                 "refused": refused.get(bucket, []), "wire_bytes": wire.get(bucket, 0),
                 "links_to": links_to.get(bucket, [0] * buckets), "links_seen": plan.cursors.links_seen[bucket],
                 "orders_seen": plan.cursors.orders_seen[bucket], "known_count": plan.cursors.known_count[bucket],
+                "parked_count": parked.get(bucket, 0),
                 "due_count": due.get(bucket, 0), "next_due_at": next_due.get(bucket),
                 "plan_s": timings.plan_s, "fetch_s": timings.fetch_s, "note": _note(bucket, selected, left_out),
             } | _seen(plan, bucket) | {name: by_bucket.get(bucket, 0) for name, by_bucket in counts.items()}
             for bucket in plan.lease.buckets
         ]
     )  # fmt: skip
+
+
+def _parked(plan: Plan) -> dict[int, int]:
+    stored = plan.hosts.select("bucket", count=pl.col("parked_count").fill_null(0))
+    new = plan.admitted.filter(status=PARKED).select("bucket", count=pl.lit(1, pl.Int64))
+    return dict(pl.concat([stored, new]).group_by("bucket").agg(pl.col("count").sum()).iter_rows())
 
 
 def _seen(plan: Plan, bucket: int) -> dict[str, int]:

@@ -43,7 +43,8 @@ select
     promise.aside_first_s,
     promise.aside_cap_s,
     promise.address_gap_s,
-    promise.fetches_per_day
+    promise.fetches_per_day,
+    promise.fetches_per_site_day
 from promises
 where promise is not null
 """
@@ -65,6 +66,7 @@ TERMS_COLUMNS = {
     "aside_cap_s": "most that it is put aside for [s]",
     "address_gap_s": "from one start to the next at an address [s]",
     "fetches_per_day": "pages that may be asked for in a UTC day",
+    "fetches_per_site_day": "pages that may be asked for of all hosts of its site in a UTC day",
 }
 
 RESTS = """

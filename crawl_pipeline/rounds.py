@@ -185,7 +185,7 @@ class _Shift:
         self.lanes.stop_at = trio.current_time() + self._time_left(plan.lease)
         asked = pl.col("url_hash").is_in(self.lanes.in_hand)
         # What was asked for while this plan was made may stand in both.
-        self.before = _first_of_each(plan.obeyed.filter(asked), self.before.filter(asked), plan.fetch_list)
+        self.before = _first_of_each(plan.changed.filter(asked), self.before.filter(asked), plan.fetch_list)
         self.visited_before = _first_of_each(self.visited_before.filter(asked), plan.visited_before)
         news = plan.admitted.height + plan.fetch_list.filter(pl.col("attempts") > 0).height
         rules = self.policy.round

@@ -19,7 +19,7 @@ TERMS = {
     "agent": VARCHAR, "user_agent": VARCHAR, "delay_s": DOUBLE, "download_factor": DOUBLE,
     "download_gap_cap_s": DOUBLE, "crawl_delay_cap_s": DOUBLE, "retry_after_cap_s": DOUBLE,
     "backoff_first_s": DOUBLE, "backoff_cap_s": DOUBLE, "aside_after": BIGINT, "aside_first_s": DOUBLE,
-    "aside_cap_s": DOUBLE, "address_gap_s": DOUBLE, "fetches_per_day": BIGINT,
+    "aside_cap_s": DOUBLE, "address_gap_s": DOUBLE, "fetches_per_day": BIGINT, "fetches_per_site_day": BIGINT,
 }  # fmt: skip
 """What a policy promises one host."""
 
@@ -62,6 +62,7 @@ def promised(policy_toml: str | None, host: str | None) -> dict[str, object] | N
         "aside_after": rules.aside_after, "aside_first_s": rules.aside_first_s, "aside_cap_s": rules.aside_cap_s,
         "address_gap_s": policy.address_gap_s,
         "fetches_per_day": policy.fetches_per_day(host),
+        "fetches_per_site_day": policy.budget.fetches_per_site_day,
     }  # fmt: skip
 
 

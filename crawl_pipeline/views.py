@@ -45,6 +45,7 @@ known as (
         case
             when status = 'fetched' then 'a sitemap: read for its links, not stored'
             when status = 'orphan' and kind = 'sitemap' then 'a sitemap that is no longer named: not read any more'
+            when status = 'parked' then 'parked: ' || open.reason
             when status not in ('waiting', 'refused', 'redirected', 'unfit', 'gone', 'dead') then status
             when status = 'dead' and attempts > 0 then 'dead: failed ' || attempts || ' times, at last: ' || says
             when status <> 'waiting' then status || ': ' || says

@@ -14,6 +14,7 @@ import polars as pl
 
 from crawl_pipeline import past
 from crawl_pipeline.core import admission, blocks, urls
+from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.past import Then
@@ -112,7 +113,8 @@ def why_left_out(made: Plan) -> pl.DataFrame:
 
 def _why_not(lake: Lake, made: Plan, other: Plan, missing: pl.Series, policy: Policy) -> dict[int, str]:
     """Why each of some URLs of another plan's list is not on this one's."""
-    known = dict(why_left_out(made).filter(pl.col("url_hash").is_in(missing.implode())).iter_rows())
+    left_out = pl.concat([why_left_out(made), _parked(made, other)])
+    known = dict(left_out.filter(pl.col("url_hash").is_in(missing.implode())).iter_rows())
     unknown = missing.filter(~missing.is_in(list(known)))
     admitted = unknown.filter(unknown.is_in(other.admitted["url_hash"].implode()))
     behind = dict.fromkeys(unknown, BEHIND)
@@ -120,8 +122,15 @@ def _why_not(lake: Lake, made: Plan, other: Plan, missing: pl.Series, policy: Po
     return behind | refused | known
 
 
+def _parked(made: Plan, other: Plan) -> pl.DataFrame:
+    """What this plan parks, and what it leaves parked though the other lets it in (url_hash, why)."""
+    new = made.admitted.filter(status=PARKED).select("url_hash", why=pl.format("left out: parked, {}", "reason"))
+    still = other.changed.join(made.changed, on="url_hash", how="anti")
+    return pl.concat([new, still.select("url_hash", why=pl.lit("left out: still parked"))])
+
+
 def refusals(lake: Lake, hashes: pl.Series, made: Plan, policy: Policy, buckets: Sequence[int]) -> dict[int, str]:
-    """Why admission refused URLs, by their links: the rule that each link meets, else a budget that was full."""
+    """Why admission refused URLs, by their links: the rule that each link meets, else the budget that was full."""
     links = lake.scan("links", buckets=lake.once_in(buckets), url_hashes=hashes).collect()
     site = pl.Series("site", [urls.site(host) for host in links["host"]], dtype=pl.String)
     judged = admission.judge(links.with_columns(site), made.hosts, policy, made.in_force)

@@ -141,7 +141,7 @@ def clean() -> Rows:
              "host": "a.test", "fetched_at": at(2.5)},
         ],
         "frontier": [known(PAGE, "fetched"), known(LOST, "gone"), known(LATER, "waiting")],
-        "hosts": [{"bucket": 1, "layer": "tail", "round": 7, "host": "a.test"}],
+        "hosts": [{"bucket": 1, "layer": "tail", "round": 7, "host": "a.test", "site": "a.test"}],
         "rounds": [a_round()],
     }  # fmt: skip
 
@@ -419,6 +419,10 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
     "no_page_without_its_request": [
         lambda rows: rows["fetches"][1].update(outcome="gone"),
         lambda rows: rows["fetches"][1].update(url_hash=0),
+    ],
+    "no_site_is_asked_beyond_its_day": [
+        lambda rows: rows["orders"][0].update(policy_toml=rows["orders"][0]["policy_toml"].replace(
+            "fetches_per_site_day = 100000", "fetches_per_site_day = 1")),
     ],
     "no_url_is_stored_twice_in_a_round": [
         lambda rows: rows.update(pages=2 * rows["pages"], rounds=[a_round(page_count=2)]),

@@ -1,6 +1,7 @@
 """Which links become frontier rows, and why the others do not.
 
 Links in, admitted rows and a tally of reasons out; every link is either admitted or refused for exactly one reason.
+What is within the whole budget of its host and site but beyond what trust gives of it is admitted and parked.
 RULES is the list of reasons that one URL can be judged by on its own, first match wins; `judge` applies it to one
 link or to millions. Nothing is fetched here and nothing remembered.
 """
@@ -10,8 +11,9 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core import blocks, orders
+from crawl_pipeline.core import blocks, orders, trust
 from crawl_pipeline.core.orders import NOTHING, InForce
+from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
@@ -36,7 +38,7 @@ def admit(
     """Judge links.
 
     links: rows of `links` with the site of each URL (`site`); known: url_hash of those that have a frontier row;
-    hosts: host, site, seeded, known_count of the bucket's hosts, seeded by this batch's seeds included;
+    hosts: rows of the bucket's `hosts`, seeded by this batch's seeds included;
     in_force: what people ordered, this batch's orders included.
     """
     fresh = _best_of_each(links, policy)
@@ -138,27 +140,37 @@ def _most_repeats(segments: pl.Series, limit: int) -> pl.Series:
 
 
 def _within_budgets(judged: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Refuse what would pass the URL budget of its host, then of its site, counting this batch in its order."""
-    own = {name: rule.urls for name, rule in policy.host.items() if rule.urls is not None}
-    limits = {
-        "host": pl.col("host").replace_strict(own, default=policy.budget.urls_per_host, return_dtype=pl.Int64),
-        "site": pl.lit(policy.budget.urls_per_site),
-    }
-    for name, limit in limits.items():
-        known = dict(hosts.group_by(name).agg(pl.col("known_count").sum()).iter_rows())
-        before = pl.col(name).replace_strict(known, default=0, return_dtype=pl.Int64)
-        passes = pl.col("refusal").is_null()
-        over = passes & (before + passes.cum_sum().over(name) > limit)
-        refusal = pl.when(over).then(pl.lit(f"over budget.urls_per_{name}")).otherwise("refusal")
-        judged = judged.with_columns(refusal=refusal)
-    return judged
+    """Refuse what would pass the URL budget of its host, then of its site, counting this batch in its order.
+
+    Of what passes, `parked` says what is beyond their allowances.
+    """
+    passing = judged.filter(pl.col("refusal").is_null()).select("host", "site")
+    allowed = trust.limits(trust.with_new(hosts, passing), policy)
+    numbers = [f"{per}_{of}" for per in trust.PER for of in ("full", "allowance", "known", "parked")]
+    rows = judged.join(allowed.select("host", *numbers), on="host", how="left", maintain_order="left")
+    for per in trust.PER:
+        over = _over(per, pl.col("refusal").is_null(), pl.col(f"{per}_known"), pl.col(f"{per}_full"))
+        refusal = pl.when(over).then(pl.lit(f"over budget.urls_per_{per}")).otherwise("refusal")
+        rows = rows.with_columns(refusal=refusal)
+    rows = rows.with_columns(parked=pl.lit(None, pl.String))
+    for per in trust.PER:
+        let_in = pl.col("refusal").is_null() & pl.col("parked").is_null()
+        over = _over(per, let_in, pl.col(f"{per}_known") - pl.col(f"{per}_parked"), pl.col(f"{per}_allowance"))
+        rows = rows.with_columns(parked=pl.when(over).then(pl.lit(trust.PARKED_BY[per])).otherwise("parked"))
+    return rows.drop(numbers)
+
+
+def _over(per: str, passes: pl.Expr, before: pl.Expr, limit: pl.Expr) -> pl.Expr:
+    return passes & (before + passes.cum_sum().over(per) > limit)
 
 
 def _frontier_rows(links: pl.DataFrame, policy: Policy, now: datetime, in_force: InForce) -> pl.DataFrame:
     score = orders.start_score(in_force) * pl.lit(policy.bands.depth_share).pow(pl.col("depth"))
+    let_in = pl.col("parked").is_null()
     rows = links.with_columns(score=score).select(
         pl.col("target_bucket").alias("bucket"), "round", "url_hash", "url", "host", "depth", "hops", "kind", "tag",
-        "source_hash", "score", status=pl.lit("waiting"), band=band(pl.col("score"), policy),
-        found_at=pl.lit(now), due_at=pl.lit(now), attempts=pl.lit(0),
+        "source_hash", "score", status=pl.when(let_in).then(pl.lit("waiting")).otherwise(pl.lit(PARKED)),
+        reason="parked", band=band(pl.col("score"), policy), found_at=pl.lit(now),
+        due_at=pl.when(let_in).then(pl.lit(now)), attempts=pl.lit(0),
     )  # fmt: skip
     return FRONTIER.frame(rows)

@@ -13,7 +13,7 @@ from datetime import datetime
 import polars as pl
 
 from crawl_pipeline.core import orphans, recrawl
-from crawl_pipeline.core.outcome import ORDERED, ORPHAN, OUTCOMES, retry_after_failure
+from crawl_pipeline.core.outcome import ORDERED, ORPHAN, OUTCOMES, PARKED, retry_after_failure
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
@@ -37,9 +37,17 @@ _OBEYED = pl.DataFrame(
 def obey(known: pl.DataFrame, now: datetime) -> pl.DataFrame:
     """Give the new frontier rows of known URLs that an order changes; `word` names what it makes of each."""
     rows = known.join(_OBEYED, on="word").with_columns(
-        status=pl.coalesce("told", "status"), due_at=pl.when("due").then(pl.lit(now)), attempts=pl.lit(0)
+        reason=pl.when(pl.col("status") != PARKED).then("reason"),
+        status=pl.coalesce("told", "status"),
+        due_at=pl.when("due").then(pl.lit(now)),
+        attempts=pl.lit(0),
     )
     return FRONTIER.frame(rows.select(list(FRONTIER.schema)))
+
+
+def release(parked: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """Give the new frontier rows of parked URLs that are let in."""
+    return parked.with_columns(status=pl.lit("waiting"), reason=pl.lit(None, pl.String), due_at=pl.lit(now))
 
 
 def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame, policy: Policy) -> pl.DataFrame:

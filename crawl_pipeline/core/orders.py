@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from crawl_pipeline.core import urls
+from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.settings import Setting
 
 KINDS = ("seed", "policy", "pause", "resume", "set", "unset", "recrawl", "forget")
@@ -125,6 +126,8 @@ def named(orders: pl.DataFrame, hosts: pl.DataFrame) -> pl.Expr:
 def words(known: pl.DataFrame, orders: pl.DataFrame, hosts: pl.DataFrame, in_force: InForce) -> pl.DataFrame:
     """Add `word`, the key of ORDERED that changes a known URL; those that none changes are left out.
 
+    A recrawl passes by what is parked: budgets hold.
+
     known: rows of `frontier` with their `site`; orders: those that their owner has not applied yet.
     """
     forgotten, was = is_forgotten(in_force), pl.col("status") == "forgotten"
@@ -132,7 +135,7 @@ def words(known: pl.DataFrame, orders: pl.DataFrame, hosts: pl.DataFrame, in_for
     word = (
         pl.when(forgotten & ~was).then(pl.lit("forget"))
         .when(~forgotten & was).then(pl.lit("seed"))
-        .when(~forgotten & recrawled).then(pl.lit("recrawl"))
+        .when(~forgotten & recrawled & (pl.col("status") != PARKED)).then(pl.lit("recrawl"))
     )  # fmt: skip
     return known.with_columns(word=word).filter(pl.col("word").is_not_null())
 

@@ -1,12 +1,13 @@
 """What a fetch came to, and what follows from it.
 
-Rule 1: whatever changes a URL's status is in OUTCOMES, or in ORDERED; the frontier's fold reads these tables and
-        nothing else.
+Rule 1: whatever a visit or an order makes of a URL's status is in OUTCOMES, or in ORDERED; the frontier's fold reads
+        these tables and nothing else.
 Rule 2: remote trouble is an outcome, never an exception.
 Rule 3: host_trouble is what slows a host down: it doubles the host's back-off, anything else calms it.
 Rule 4: every selected URL ends a round with exactly one outcome, so selected = sum of outcomes.
 
 A URL's status is one of
+    parked      known, not asked for until its host or site has earned more of its budget (see core.trust)
     waiting     known, not fetched yet, or to be fetched again after trouble
     fetched     its last visit gave a page (or told that the page had not changed)
     redirected  it names another URL, which became a link of its own
@@ -80,8 +81,11 @@ ORDERED: dict[str, Obeyed] = {
 }
 """Failed fetches in a row are counted anew in each case."""
 
+PARKED = "parked"
 ORPHAN = "orphan"
-STATUSES = tuple(dict.fromkeys(["waiting", *(c.status for c in OUTCOMES.values()), "dead", ORPHAN, "forgotten"]))
+STATUSES = tuple(
+    dict.fromkeys([PARKED, "waiting", *(c.status for c in OUTCOMES.values()), "dead", ORPHAN, "forgotten"])
+)
 
 _BY_STATUS = {304: "not_modified", 404: "gone", 410: "gone", 429: "throttled"} | dict.fromkeys(
     (401, 403, 407, 451), "forbidden"

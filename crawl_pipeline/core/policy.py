@@ -263,6 +263,13 @@ class Budget(Section):
     urls_per_site: PositiveInt = key(1_000_000, "known URLs of one site")
     fetches_per_host_day: PositiveInt = key(20_000, "pages asked of one host in a UTC day")
     fetches_per_site_day: PositiveInt = key(100_000, "pages asked of all hosts of one site in a UTC day")
+    trust_first: PositiveInt = key(
+        500, "URLs, and pages in a day, that a host or site which no seed names has at once; trust adds to them"
+    )
+    trust_first_share: float = key(0.001, "or this share of the whole, if that is more; 1: all of it", ge=0, le=1)
+    trust_growth: float = key(
+        10.0, "URLs, and pages in a day, that each different text adds: a host stalls if fewer than one in so many "
+        "pages is new", ge=0, le=MOST)  # fmt: skip
     url_length: PositiveInt = key(2_000, "characters of a canonical URL")
     path_depth: PositiveInt = key(12, "non-empty path segments")
     query_parameters: Count = key(10, "parameters in the query")

@@ -6,15 +6,24 @@ replacement (Efraimidis and Spirakis 2006). Low bands are therefore served in pr
 the same URLs. Hosts come before pages: everybody's first URL is listed before anybody's second.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import blocks, politeness
+from crawl_pipeline.core import blocks, politeness, trust
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How many pages each host, and all hosts of each site together, may still be asked for on this UTC day."""
+
+    hosts: Mapping[str, int]
+    sites: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Selection:
 def select(
     due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None
 ) -> Selection:
-    """Choose from due rows of `frontier`, given the rows of `hosts` for their hosts.
+    """Choose from due rows of `frontier`, given the rows of `hosts` for all hosts of their sites.
 
     `seconds`: how long may be asked, if that is less than a list lasts.
     """
@@ -46,14 +55,16 @@ def judge(
     due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None
 ) -> pl.DataFrame:
     """Add to due rows their draw, their rank at their host, its quota, and why they are left out: null if chosen."""
-    quotas = quota(hosts.join(due, on="host", how="semi"), policy, now, seconds)
+    named = hosts.join(due, on="host", how="semi")
+    left = left_today(hosts.join(named, on="site", how="semi"), policy, now)
+    quotas = quota(named, left, policy, now, seconds)
     ranked = (
         due.join(quotas, on="host", how="left")
         .with_columns(draw=draws(due, policy, seed))
         .with_columns(rank=pl.col("draw").rank("ordinal").over("host"), quota=pl.col("quota").fill_null(0))
     )
     in_turn = pl.col("rank") <= pl.col("quota")
-    within = _within_sites_day(ranked.filter(in_turn), hosts, policy, now)
+    within = _within_sites_day(ranked.filter(in_turn), hosts, left)
     chosen = _within_limits(within, policy)["url_hash"]
     full = pl.when(pl.col("url_hash").is_in(within["url_hash"].implode())).then(pl.lit("round full"))
     of_turn = full.otherwise(pl.lit("site's day is full"))
@@ -62,11 +73,13 @@ def judge(
     return ranked.with_columns(left_out=left_out).drop("wait")
 
 
-def quota(hosts: pl.DataFrame, policy: Policy, now: datetime, seconds: float | None = None) -> pl.DataFrame:
+def quota(
+    hosts: pl.DataFrame, left: Left, policy: Policy, now: datetime, seconds: float | None = None
+) -> pl.DataFrame:  # fmt: skip
     """How many URLs each host can be asked until the next list (`quota`), and what holds back the rest (`wait`)."""
     lasts_s = policy.round.seconds + policy.round.ahead_s
     seconds = lasts_s if seconds is None else min(lasts_s, seconds)
-    rows = [(row["host"], *_quota(row, policy, now, seconds)) for row in hosts.iter_rows(named=True)]
+    rows = [(row["host"], *_quota(row, left, policy, now, seconds)) for row in hosts.iter_rows(named=True)]
     return pl.DataFrame(rows, schema={"host": pl.String, "quota": pl.Int64, "wait": pl.String}, orient="row")
 
 
@@ -77,9 +90,9 @@ def turns(due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime)
     """
     waiting = hosts.filter(~pl.col("paused")).join(due, on="host", how="semi")
     midnight = datetime.combine(now.date() + timedelta(days=1), time(), UTC)
-    of_site = sites_left_today(hosts, policy, now)
+    left = left_today(hosts.join(waiting, on="site", how="semi"), policy, now)
     return [
-        max(may_ask_at(row, now)[0], now if left_today(row, policy, now) and of_site[row["site"]] else midnight)
+        max(may_ask_at(row, now)[0], now if left.hosts[row["host"]] and left.sites[row["site"]] else midnight)
         for row in waiting.iter_rows(named=True)
         if blocks.of_host(row["host"], row["site"], policy.block) is None
     ]
@@ -98,20 +111,17 @@ def may_ask_at(row: dict[str, object], now: datetime) -> tuple[datetime, str]:
     return turn, reason
 
 
-def left_today(row: dict[str, object], policy: Policy, now: datetime) -> int:
-    """How many pages the host may still be asked for on this UTC day."""
-    asked = int(str(row["day_count"] or 0)) if row["day"] == now.date() else 0
-    return max(0, policy.fetches_per_day(str(row["host"])) - asked)
+def left_today(hosts: pl.DataFrame, policy: Policy, now: datetime) -> Left:
+    """What hosts and sites have left of this day, by what trust gives them. `hosts` has all hosts of their sites."""
+    today = pl.when(pl.col("day") == now.date()).then("day_count").otherwise(0).fill_null(0)
+    rows = trust.limits(hosts, policy).with_columns(asked=hosts.select(today).to_series()).with_columns(
+        host_left=(pl.col("host_allowance_day") - pl.col("asked")).clip(0),
+        site_left=(pl.col("site_allowance_day") - pl.col("asked").sum().over("site")).clip(0),
+    )  # fmt: skip
+    return Left(dict(rows.select("host", "host_left").iter_rows()), dict(rows.select("site", "site_left").iter_rows()))
 
 
-def sites_left_today(hosts: pl.DataFrame, policy: Policy, now: datetime) -> dict[str, int]:
-    """How many pages each site may still be asked for on this UTC day; `hosts` has all hosts of the sites."""
-    today = pl.when(pl.col("day") == now.date()).then("day_count").otherwise(0)
-    asked = hosts.group_by("site").agg(today.sum())
-    return {site: max(0, policy.budget.fetches_per_site_day - count) for site, count in asked.iter_rows()}
-
-
-def _quota(row: dict[str, object], policy: Policy, now: datetime, seconds: float) -> tuple[int, str]:
+def _quota(row: dict[str, object], left: Left, policy: Policy, now: datetime, seconds: float) -> tuple[int, str]:
     if (barred := blocks.of_host(str(row["host"]), str(row["site"]), policy.block)) is not None:
         return 0, barred
     if row["paused"]:
@@ -121,7 +131,7 @@ def _quota(row: dict[str, object], policy: Policy, now: datetime, seconds: float
     if wait_s >= seconds:
         return 0, reason
     in_time = 1 + int((seconds - wait_s) / politeness.gap_s(pace_of(row), None, policy, str(row["host"])))
-    today = left_today(row, policy, now)
+    today = left.hosts[str(row["host"])]
     return (today, "host's day is full") if today < in_time else (in_time, "host's turn is full")
 
 
@@ -147,12 +157,9 @@ def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDAr
     return ((z >> np.uint64(11)).astype(np.float64) + 1) / 2**53
 
 
-def _within_sites_day(allowed: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
+def _within_sites_day(allowed: pl.DataFrame, hosts: pl.DataFrame, left: Left) -> pl.DataFrame:
     """As many URLs of each site as its day has left, every host's first before anybody's second."""
-    left = sites_left_today(hosts, policy, now)
-    days = pl.DataFrame(
-        {"site": list(left), "_left": list(left.values())}, schema={"site": pl.String, "_left": pl.Int64}
-    )
+    days = pl.DataFrame(list(left.sites.items()), schema={"site": pl.String, "_left": pl.Int64}, orient="row")
     sites = hosts.select("host", "site").join(days, on="site")
     ranked = allowed.join(sites, on="host").sort("rank", "draw")
     return ranked.filter(pl.int_range(pl.len()).over("site") < pl.col("_left")).drop("site", "_left")

@@ -176,11 +176,16 @@ COLUMNS = _columns(
     ("failures", pl.Int16, "requests", "requests in a row that counted against the host"),
     ("robots", ROBOTS_STATE, "", "per origin: the robots.txt answer in force and when it expires"),
     ("known_count", pl.Int64, "URLs", "frontier rows, of the host or in the bucket"),
+    ("parked_count", pl.Int64, "URLs", "frontier rows that are parked, of the host or in the bucket"),
     ("fetched_count", pl.Int64, "URLs", "pages asked for in all"),
     ("day", pl.Date, "UTC", "the day that day_count counts"),
     ("day_count", pl.Int64, "requests", "pages asked for on that day"),
     ("addresses", pl.List(pl.String), "", "addresses the host was last reached at"),
     ("listed_until_at", TIME, "UTC", "up to when the turns of URLs from sitemaps are given out"),
+    ("linking_sites", pl.List(pl.Int64), "", "hash64 of other sites that link to the host, 32 at most; not kept for "
+                                             "sites that a seed names"),
+    ("texts", pl.List(pl.Int64), "", "the 32 smallest text hashes of its pages: from them follows how many there are; "
+                                     "not kept for sites that a seed names"),
     # Change frequency.
     ("visit_count", pl.Int32, "fetches", "fetches that told whether the page had changed"),
     ("change_count", pl.Int32, "fetches", "of these, how many found another text"),
@@ -258,7 +263,8 @@ HOSTS = Table(
     "one host",
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
      "crawl_delay_s", "download_s", "backoff_s", "aside_s", "calm_count", "failures", "robots", "known_count",
-     "fetched_count", "day", "day_count", "addresses", "listed_until_at", "found_at"),
+     "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts", "listed_until_at",
+     "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),
@@ -271,7 +277,7 @@ ROUNDS = Table(
     "one round of one bucket; writing it is the round's commit",
     ("bucket", "round", "epoch", "worker", "policy_id", "seed", "started_at", "ended_at", "selected_count",
      "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
-     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "due_count", "next_due_at",
+     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "parked_count", "due_count", "next_due_at",
      "seen_asked_count", "seen_maybe_count", "seen_false_count", "plan_s", "fetch_s", "note"),
 )  # fmt: skip
 LEASES = Table(

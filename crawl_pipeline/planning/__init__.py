@@ -48,7 +48,7 @@ class Plan:
     hosts: pl.DataFrame
     new_hosts: pl.DataFrame
     brought_forward: pl.DataFrame
-    obeyed: pl.DataFrame
+    changed: pl.DataFrame
     due: pl.DataFrame
     due_unread: Mapping[int, int]
     judged: pl.DataFrame
@@ -81,7 +81,7 @@ def plan(
     in_force = ordering.in_force(lake, before, sight.at, until)
     policy = policy if past else settings.overlay(policy, in_force.settings.values())
     state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True))
-    fresh = pl.concat([state.admitted, state.obeyed])
+    fresh = pl.concat([state.admitted, state.changed])
     due = listing.due(sight, fresh, in_hand, policy)
     listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
@@ -90,7 +90,7 @@ def plan(
         lease=lease, now=now, policy=policy, in_force=in_force, cursors=state.cursors, admitted=state.admitted,
         refused=state.refused,
         links_read=state.links_read, hosts=state.hosts, new_hosts=state.new_hosts,
-        brought_forward=state.brought_forward, obeyed=state.obeyed, due=due.rows, due_unread=due.unread,
+        brought_forward=state.brought_forward, changed=state.changed, due=due.rows, due_unread=due.unread,
         judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),

@@ -11,8 +11,10 @@ import polars as pl
 
 from crawl_pipeline.core import admission, frontier, orders, politeness, portions, recrawl, selection, urls
 from crawl_pipeline.core.orders import InForce
+from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
+from crawl_pipeline.planning import parking
 from crawl_pipeline.planning.seen import Asked, SeenSet
 from crawl_pipeline.planning.sight import Cursors, Sight
 
@@ -32,27 +34,30 @@ class CaughtUp:
     new_hosts: pl.DataFrame
     brought_forward: pl.DataFrame
     asked: Mapping[int, Asked]
-    obeyed: pl.DataFrame
-    """Known URLs that an order changes."""
+    changed: pl.DataFrame
+    """Known URLs that an order changes, or that were parked and are let in."""
 
 
 def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet) -> CaughtUp:
     """Admit what is new; the cursors that come back hold once the round is committed."""
     given = _new_orders(sight, cursors)
     links = _with_site(pl.concat([_seeds(given), _new_links(sight, cursors)]))
-    hosts, new_hosts = _hosts(sight, links, given, policy, in_force)
+    stored = sight.rows("hosts").collect()
+    hosts = parking.linked(_hosts(sight, stored, links, given, policy, in_force), links, policy)
     known = seen.known(sight, links, cursors, policy)
+    obeyed = _obeyed(sight, given, hosts, in_force)
+    hosts, let_in = parking.let_in(sight, hosts, obeyed, policy)
     admitted = admission.admit(links, known.hashes, hosts, policy, sight.now, in_force)
     rows = admitted.rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
     read = dict(links.group_by("target_bucket").len().iter_rows())
-    obeyed = _obeyed(sight, given, hosts, in_force)
     hinted, were_due = _brought_forward(sight, links, obeyed, policy)
     linked = _linked_meanwhile(sight, links, hosts, policy).join(obeyed, on="url_hash", how="anti")
-    rows, hinted, hosts, lined_up = _in_turn(sight, rows, hinted, links, hosts, policy)
-    hinted = hinted.filter(pl.col("due_at") < were_due)
-    forward, new_hosts = pl.concat([hinted, linked]), pl.concat([new_hosts, lined_up])
-    moved = _moved(sight, cursors, in_force, rows)
-    return CaughtUp(moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, obeyed)
+    parked, open_ = rows.filter(status=PARKED), rows.filter(pl.col("status") != PARKED)
+    open_, hinted, hosts = _in_turn(sight, open_, hinted, links, hosts, policy)
+    rows, hinted = pl.concat([open_, parked]), hinted.filter(pl.col("due_at") < were_due)
+    moved, changed = _moved(sight, cursors, in_force, rows), pl.concat([obeyed, let_in])
+    new_hosts, forward = _changed(stored, hosts), pl.concat([hinted, linked])
+    return CaughtUp(moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, changed)
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
@@ -122,25 +127,30 @@ def _named_hosts(links: pl.DataFrame, given: pl.DataFrame, in_force: InForce) ->
 
 
 def _hosts(
-    sight: Sight, links: pl.DataFrame, given: pl.DataFrame, policy: Policy, in_force: InForce
-) -> tuple[pl.DataFrame, pl.DataFrame]:  # fmt: skip
-    """All hosts of the leased buckets, those included that are named for the first time, and what is new."""
-    known = sight.rows("hosts").collect()
+    sight: Sight, known: pl.DataFrame, links: pl.DataFrame, given: pl.DataFrame, policy: Policy, in_force: InForce
+) -> pl.DataFrame:  # fmt: skip
+    """All hosts of the leased buckets, those included that are named for the first time, as people told of them."""
     seeds = links.filter(pl.col("kind") == "seed")["host"].implode()
     fresh = HOSTS.frame(
         _named_hosts(links, given, in_force).join(known, on="host", how="anti")
     ).with_columns(
-        seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, fetched_count=0, day_count=0,
-        backoff_s=0.0, aside_s=0.0, calm_count=0, failures=0, found_at=sight.now, round=sight.lease.round,
+        seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, parked_count=0, fetched_count=0,
+        day_count=0, backoff_s=0.0, aside_s=0.0, calm_count=0, failures=0, found_at=sight.now, round=sight.lease.round,
     )  # fmt: skip
     hosts = HOSTS.frame(pl.concat([known, HOSTS.frame(fresh)]))
-    told = hosts.with_columns(
+    return hosts.with_columns(
         seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(given),
         next_allowed_at=_after_crash(hosts, sight, policy),
     )  # fmt: skip
-    is_new = pl.col("host").is_in(fresh["host"].implode())
-    other = [told[name].ne_missing(hosts[name]) for name in ("seeded", "paused", "next_allowed_at")]
-    return told, told.filter(pl.any_horizontal(is_new, *map(pl.lit, other)))
+
+
+def _changed(stored: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
+    """Rows of hosts that are new or have changed while catching up."""
+    columns = ["seeded", "paused", "next_allowed_at", "parked_count", "linking_sites", "listed_until_at"]
+    both = hosts.join(stored.select("host", pl.col(columns).name.prefix("_"), _stored=pl.lit(value=True)), on="host",
+                      how="left", maintain_order="left")  # fmt: skip
+    other = [pl.col(name).ne_missing(pl.col(f"_{name}")) for name in columns]
+    return both.filter(pl.any_horizontal(pl.col("_stored").is_null(), *other)).select(hosts.columns)
 
 
 def _paused(given: pl.DataFrame) -> pl.Expr:
@@ -209,20 +219,18 @@ def _linked_meanwhile(sight: Sight, links: pl.DataFrame, hosts: pl.DataFrame, po
 
 def _in_turn(
     sight: Sight, admitted: pl.DataFrame, hinted: pl.DataFrame, links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:  # fmt: skip
     """Give what only sitemaps name its turn: new URLs, and known ones that are said to have changed.
 
-    Gives both with their dates, all hosts, and those of them whose line has grown.
+    Gives both with their dates, and all hosts, some with a longer line.
     """
     patient = portions.patient(links)
     rows = [frame.join(patient, on="url_hash").select("url_hash", "host", "depth", "lastmod_at")
             for frame in (admitted, hinted)]  # fmt: skip
     if not any(frame.height for frame in rows):
-        return admitted, hinted, hosts, hosts.clear()
+        return admitted, hinted, hosts
     turns, until = portions.give_out(pl.concat(rows), hosts, policy, sight.now)
-    named = pl.col("host").is_in(pl.concat(rows)["host"].unique().implode())
-    hosts = hosts.with_columns(until)
-    return _not_before(admitted, turns), _not_before(hinted, turns), hosts, hosts.filter(named)
+    return _not_before(admitted, turns), _not_before(hinted, turns), hosts.with_columns(until)
 
 
 def _not_before(rows: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:

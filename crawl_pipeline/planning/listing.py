@@ -236,12 +236,13 @@ def _queues(
     listed = fetch_list.join(visited_before.select("url_hash", "etag", "last_modified"), on="url_hash", how="left")
     rows = {row["host"]: row for row in hosts.join(listed, on="host", how="semi").iter_rows(named=True)}
     answers = _robots_in_force(sight, list(rows.values()), policy, rules)
-    of_site = selection.sites_left_today(hosts, policy, sight.now)
+    left = selection.left_today(hosts.join(hosts.join(listed, on="host", how="semi"), on="site", how="semi"), policy,
+                                sight.now)  # fmt: skip
     return [
         HostQueue(
             host, rows[host]["bucket"], selection.pace_of(rows[host]), rows[host]["next_allowed_at"],
             answers.get(host, {}), tuple(Target(*target) for target in targets.select(_TARGET).iter_rows()),
-            selection.left_today(rows[host], policy, sight.now), of_site[rows[host]["site"]],
+            left.hosts[host], left.sites[rows[host]["site"]],
         )
         for (host,), targets in listed.group_by("host", maintain_order=True)
     ]  # fmt: skip

@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawl_pipeline.core import selection
-from crawl_pipeline.core.selection import Selection, quota, select, turns, uniform
+from crawl_pipeline.core.selection import Selection, left_today, select, turns, uniform
 
 ROUND = {"seconds": 15.0, "ahead_s": 10.0}
 LONG = policy(round=ROUND)
+
+
+def quota(rows, rules, now, seconds=None):
+    return selection.quota(rows, left_today(rows, rules, now), rules, now, seconds)
 
 
 def tally(found: Selection) -> dict[str, int]:

@@ -151,7 +151,13 @@ class Crawl:
         assert ledger["selected_count"].sum() == self.tally().total()
         known = self.rows("hosts").select(pl.col("known_count").sum()).item()
         assert known == frontier.height
+        parked = dict(frontier.filter(status="parked").group_by("host").len().iter_rows())
+        assert {
+            host: count for host, count in self.rows("hosts", "host", "parked_count").iter_rows() if count
+        } == parked
+        assert frontier.filter(status="parked")["due_at"].is_null().all()
         last = ledger.filter(pl.col("bucket") < self.lake.buckets).sort("round").group_by("bucket").last()
+        assert last["parked_count"].sum() == sum(parked.values())
         assert last["known_count"].sum() == frontier.height
 
     def check_requests(self) -> None:

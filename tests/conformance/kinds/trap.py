@@ -9,7 +9,7 @@ import polars as pl
 from crawl_pipeline.core import page
 from crawl_pipeline.core.admission import admit, judge
 from crawl_pipeline.core.policy import Agent, Budget, Policy, Scope
-from crawl_pipeline.core.tables import LINKS
+from crawl_pipeline.core.tables import HOSTS, LINKS
 from crawl_pipeline.core.urls import NotCrawlable, canonical, host, site, url_hash
 from tests.conformance.cases import Json
 from tests.conformance.kinds.adapter import AGENT, Adapters, Input
@@ -24,7 +24,7 @@ BUDGETS = {
     "max_pages_per_domain": "urls_per_site",
 }
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-HOST = {"host": pl.String, "site": pl.String, "seeded": pl.Boolean, "known_count": pl.Int64}
+HOST = {name: HOSTS.schema[name] for name in ("host", "site", "seeded", "known_count")}
 
 
 def _policy(limits: Input) -> Policy:
@@ -66,7 +66,7 @@ def _is_admitted(offer: Json, known: list[str], policy: Policy) -> bool:
         return False
     counts = Counter(map(host, known))
     rows = [(name, site(name), False, count) for name, count in counts.items()]
-    hosts = pl.DataFrame(rows, schema=HOST, orient="row")
+    hosts = HOSTS.frame(pl.DataFrame(rows, schema=HOST, orient="row"))
     seen = pl.Series("url_hash", list(map(url_hash, known)), dtype=pl.Int64)
     admitted = admit(link, seen, hosts, policy, NOW).rows["url"].to_list()
     known += admitted
