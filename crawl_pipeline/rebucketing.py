@@ -139,12 +139,14 @@ class _Work:
         began, now, count = self.clock(), self.clock(), move.to.buckets
         due = pl.col("due_at")
         sizes = laid_out["frontier"].group_by("bucket").agg(
-            known_count=pl.len(), parked_count=(pl.col("status") == PARKED).sum(), due_count=(due <= now).sum(), next_due_at=due.filter(due > now).min()
+            known_count=pl.len(), parked_count=(pl.col("status") == PARKED).sum(),
+            due_count=(due <= now).sum(), next_due_at=due.filter(due > now).min()
         ).collect()  # fmt: skip
         known = {row["bucket"]: row for row in sizes.iter_rows(named=True)}
         orders_seen = planning.read_cursors(self.lake, self.lease).orders_seen
         rows = [
-            {"bucket": bucket, "known_count": 0, "parked_count": 0, "due_count": 0, "links_seen": [move.to.number] * count,
+            {"bucket": bucket, "known_count": 0, "parked_count": 0, "due_count": 0,
+             "links_seen": [move.to.number] * count,
              "orders_seen": min(orders_seen[source] for source in move.sources(bucket)), **known.get(bucket, {})}
             for bucket in range(count)
         ]  # fmt: skip
