@@ -201,7 +201,8 @@ def test_a_refusal_and_a_full_day_are_explained_with_the_numbers_of_the_budget(t
     [refused, *_] = [url for n in range(1, 30) if (url := f"http://good.test/{n}") not in known]
     [waits, *_] = crawl.rows("frontier").filter(host="good.test", status="waiting")["url"]
 
-    because = [explaining.explain(crawl.lake, crawl.rules, url, NOON).because for url in (refused, waits)]
+    later = NOON + timedelta(minutes=1)
+    because = [explaining.explain(crawl.lake, crawl.rules, url, later).because for url in (refused, waits)]
 
     assert "refused: over budget.urls_per_host (host: 9 known, of these 0 parked, 9 allowed of 9 in full" in because[0]
     assert "host's day is full (host: 4 allowed of 4 in full" in because[1]
