@@ -10,7 +10,17 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline import ordering, past, whatif
-from crawl_pipeline.core import admission, blocks, robots, second_reading, selection, settings, trust, urls
+from crawl_pipeline.core import (
+    admission,
+    blocks,
+    robots,
+    second_reading,
+    selection,
+    settings,
+    trust,
+    urls,
+    validators,
+)
 from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.outcome import ORPHAN, OUTCOMES, PARKED
 from crawl_pipeline.core.policy import Policy
@@ -54,6 +64,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
+    facts["validators"] = _validators(facts["changes"], facts["host"], policy)
     barred = blocks.of_url(url, policy.block)
     why = _why_forgotten(facts) or (
         f"it is known, and {barred}: not asked for until the policy no longer says so" if barred is not None else None
@@ -165,6 +176,18 @@ def _why_known(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: da
         days = f" ({_stands(hosts, row['host'], policy, '_day')})" if held.endswith("day is full") else ""
         return f"it waits{before}: {held}{days}, until {until:%F %T} UTC"
     return f"it waits{before} in band {row['band']} for the next round of bucket {row['bucket']}"
+
+
+def _validators(known: dict[str, Any] | None, host: dict[str, Any] | None, policy: Policy) -> str:
+    """Whether the validators of a page are sent with its next visit, and if not why."""
+    if known is None or (known["etag"] is None and known["last_modified"] is None):
+        return "none known that could be sent"
+    if not policy.fetch.conditional:
+        return "not sent: fetch.conditional is off"
+    checked, lied = ((host or {}).get(name) or 0 for name in ("validators_checked", "validators_lied"))
+    if validators.is_caught(checked, lied):
+        return f"not sent: of {checked} answers of the host that would have been a 304, {lied} had another text"
+    return f"sent, but for {policy.fetch.unconditional:.0%} of visits, drawn by URL and round"
 
 
 def _why_orphan(row: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ from crawl_pipeline.planning import Asked, Plan
 _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
-    "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String,
+    "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String, "held_back": pl.String,
 }  # fmt: skip
 _TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 
@@ -69,7 +69,7 @@ def frames(
         "pages": _pages(kept.visits, policy),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
-        "hosts": _hosts(plan, cut.hosts, kept.visits),
+        "hosts": _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)),
         "change_frequency": learnt,
     }
     stamps = {"round": pl.lit(plan.lease.round, pl.Int64), "layer": pl.lit("tail")}
@@ -83,7 +83,8 @@ def _visits(visits: Sequence[Visit], round_: int) -> pl.DataFrame:
     rows = [
         (visit.bucket, round_, visit.target.url_hash, urls.host(visit.target.url), visit.outcome, visit.reason,
          visit.ended_at, visit.robots_until, visit.page.text_hash if visit.page else None, *_validators(visit.request),
-         visit.request is not None and visit.request.host_aside, visit.target.kind)
+         visit.request is not None and visit.request.host_aside, visit.target.kind,
+         visit.target.held_back)
         for visit in visits
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=_VISIT, orient="row")
@@ -222,17 +223,20 @@ def _robots(answers: Sequence[RobotsAnswer]) -> pl.DataFrame:
     return ROBOTS.frame([{name: getattr(answer, name) for name in names} for answer in answers])
 
 
-def _hosts(plan: Plan, states: Sequence[HostState], visits: Sequence[Visit]) -> pl.DataFrame:
+def _hosts(
+    plan: Plan, states: Sequence[HostState], visits: Sequence[Visit], checks: Mapping[str, tuple[int, int]]
+) -> pl.DataFrame:
     """Rows of the hosts that were asked or read, gained URLs, have changed while planning, or are new."""
     gained = dict(plan.admitted.group_by("host").len().iter_rows())
     parked = dict(plan.admitted.filter(status=PARKED).group_by("host").len().iter_rows())
     texts = _texts(plan.hosts, visits)
     by_host = {state.host: state for state in states}
-    changed = {*by_host, *gained, *plan.new_hosts["host"], *(host for host, _ in texts)}
+    changed = {*by_host, *checks, *gained, *plan.new_hosts["host"], *(host for host, _ in texts)}
     rows = [
         row | {"known_count": row["known_count"] + gained.get(row["host"], 0),
                "parked_count": (row["parked_count"] or 0) + parked.get(row["host"], 0)}
         | (_asked(row, by_host[row["host"]]) if row["host"] in by_host else {})
+        | _checked(row, checks.get(row["host"], (0, 0)))
         for row in trust.told(plan.hosts.filter(pl.col("host").is_in(list(changed))), texts).iter_rows(named=True)
     ]  # fmt: skip
     return HOSTS.frame(rows)
@@ -243,6 +247,11 @@ def _texts(hosts: pl.DataFrame, visits: Sequence[Visit]) -> list[tuple[str, int]
     open_ = set(hosts.filter(~pl.col("seeded").any().over("site"))["host"])
     pages = [(urls.host(visit.target.url), visit.page.text_hash) for visit in visits if visit.page]
     return [(host, number) for host, number in pages if number is not None and host in open_]
+
+
+def _checked(row: Mapping[str, Any], more: tuple[int, int]) -> dict[str, object]:
+    counts = validators.counted(row["validators_checked"] or 0, row["validators_lied"] or 0, more)
+    return dict(zip(("validators_checked", "validators_lied"), counts, strict=True))
 
 
 def _asked(row: Mapping[str, Any], state: HostState) -> dict[str, object]:

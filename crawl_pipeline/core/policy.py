@@ -138,6 +138,9 @@ class Fetch(Section):
         "", "PEM file of certificate authorities that are trusted beside the system's; the worker reads it at its start"
     )
     conditional: bool = key(True, "send If-None-Match and If-Modified-Since when a page is visited again")
+    unconditional: float = key(
+        0.05, "share of such visits that are drawn to go without, to find out whose validators lie", ge=0, le=1
+    )
 
 
 class Parse(Section):

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
+from crawl_pipeline.core import validators
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
 
@@ -39,6 +40,10 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
     rows = rows.filter(pl.col("first") | (pl.col("days") > 0))  # else it is in the history already
     changed = (pl.col("outcome") == "fetched") & (pl.col("text_hash") != pl.col("text_hash_before"))
     rows = rows.with_columns(changed=changed.fill_null(value=False) & ~pl.col("first"))
+    # A text that differs though the validators do not: what 304s seemed to say since it was last read is taken back.
+    unsure = (pl.col("fetched_at_before") - pl.col("text_read_at_before")).dt.total_microseconds() / (1e6 * DAY_S)
+    lied = pl.col("changed") & validators.same()
+    rows = rows.with_columns(unsure=pl.when(lied).then(unsure).otherwise(0.0).fill_null(0.0))
     rows = (
         rows.with_columns(_remembered(policy)).with_columns(_posterior()).with_columns(interval_s=_interval_s(policy))
     )
@@ -52,6 +57,7 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
             text_hash=pl.coalesce("text_hash", "text_hash_before"),
             etag=_validator("etag"),
             last_modified=_validator("last_modified"),
+            text_read_at=pl.when(pl.col("outcome") == "fetched").then("ended_at").otherwise("text_read_at_before"),
         )
     )  # fmt: skip
 
@@ -106,7 +112,9 @@ def _remembered(policy: Policy) -> list[pl.Expr]:
 
 def _posterior() -> list[pl.Expr]:
     """Gamma update: exact when unchanged; moments matched when changed at an unknown time within the gap."""
-    a, b, gap = pl.col("a"), pl.col("b"), pl.col("days").clip(1e-6)
+    unsure = pl.col("unsure")
+    a, b = pl.col("a"), pl.max_horizontal(pl.col("b") - unsure, pl.col("b") * 1e-3)
+    gap = (pl.col("days") + unsure).clip(1e-6)
     q = b / (b + gap)
     mean = (a / b) * (1 - q.pow(a + 1)) / (1 - q.pow(a))
     second = (a * (a + 1) / b.pow(2)) * (1 - q.pow(a + 2)) / (1 - q.pow(a))

@@ -181,6 +181,9 @@ COLUMNS = _columns(
     ("day", pl.Date, "UTC", "the day that day_count counts"),
     ("day_count", pl.Int64, "requests", "pages asked for on that day"),
     ("addresses", pl.List(pl.String), "", "addresses the host was last reached at"),
+    ("validators_checked", pl.Int32, "answers", "answers to visits without validators that would have been a 304"),
+    ("validators_lied", pl.Int32, "answers", "of these, how many had another text than before"),
+    ("text_read_at", TIME, "UTC", "when the text was last read: later visits were answered 304"),
     ("listed_until_at", TIME, "UTC", "up to when the turns of URLs from sitemaps are given out"),
     ("linking_sites", pl.List(pl.Int64), "", "hash64 of other sites that link to the host, 32 at most; not kept for "
                                              "sites that a seed names"),
@@ -264,13 +267,13 @@ HOSTS = Table(
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
      "crawl_delay_s", "download_s", "backoff_s", "aside_s", "calm_count", "failures", "robots", "known_count",
      "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts", "listed_until_at",
-     "found_at"),
+     "validators_checked", "validators_lied", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),
     "one fetched URL",
     ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "gamma_a", "gamma_b",
-     "fetched_at", "changed_at", "text_hash", "interval_s", "etag", "last_modified"),
+     "fetched_at", "changed_at", "text_hash", "interval_s", "etag", "last_modified", "text_read_at"),
 )  # fmt: skip
 ROUNDS = Table(
     "rounds", "ledger", ("bucket", "round"), ("bucket",), ("round",),

@@ -326,7 +326,11 @@ class Lanes:
 
     def _validators(self, target: Target) -> dict[str, str]:
         fields = dict(zip(VALIDATORS, (target.etag, target.last_modified), strict=True))
-        return {name: value for name, value in fields.items() if value and self._policy.fetch.conditional}
+        return {
+            name: value
+            for name, value in fields.items()
+            if value and self._policy.fetch.conditional and not target.held_back
+        }
 
     def _is_page(self, status: int, headers: Headers) -> bool:
         content_type = next((value for name, value in headers if name == "content-type"), "")

@@ -27,6 +27,8 @@ class Target:
     tag: str | None
     etag: str | None = None
     last_modified: str | None = None
+    held_back: str | None = None
+    """Why the validators are not sent though they are known: see core.validators."""
 
     @property
     def cause(self) -> str:

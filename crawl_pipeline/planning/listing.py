@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core import blocks, robots, selection, urls
+from crawl_pipeline.core import blocks, robots, selection, urls, validators
 from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY
@@ -27,7 +27,7 @@ _HORIZON = timedelta(days=2)
 JUDGED = 100_000
 """Rules times URLs that one plan looks at for one host; the rest is judged when its turn comes."""
 
-_TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modified"]
+_TARGET = ["url", "url_hash", "kind", "depth", "hops", "tag", "etag", "last_modified", "held_back"]
 
 
 ENOUGH = 5_000
@@ -234,6 +234,7 @@ def _queues(
     rules: Rules,
 ) -> list[HostQueue]:  # fmt: skip
     listed = fetch_list.join(visited_before.select("url_hash", "etag", "last_modified"), on="url_hash", how="left")
+    listed = listed.with_columns(validators.held_back(listed, hosts, policy, sight.lease.round))
     rows = {row["host"]: row for row in hosts.join(listed, on="host", how="semi").iter_rows(named=True)}
     answers = _robots_in_force(sight, list(rows.values()), policy, rules)
     left = selection.left_today(hosts.join(hosts.join(listed, on="host", how="semi"), on="site", how="semi"), policy,

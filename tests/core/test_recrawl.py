@@ -157,6 +157,19 @@ def test_the_first_wait_keeps_to_the_limits():
     assert learn_all([visit(text_hash=7)], rules)["interval_s"] == 20 * DAY
 
 
+@pytest.mark.parametrize(("etag", "alike"), [('"x"', True), ('"y"', False)])
+def test_what_304s_seemed_to_say_is_taken_back_when_the_text_changed_under_the_same_tag(etag, alike):
+    first = visit(text_hash=7, etag='"x"')
+    same = [visit("not_modified", etag='"x"', ended_at=after(n * DAY)) for n in range(1, 10)]
+    last = visit(text_hash=8, etag=etag, ended_at=after(10 * DAY))
+
+    believed, unasked = learn_all([first, *same, last]), learn_all([first, last])
+
+    means = [row["gamma_b"] / row["gamma_a"] for row in (believed, unasked)]
+    assert (means[0] == pytest.approx(means[1], rel=0.05)) == alike
+    assert believed["text_read_at"] == unasked["text_read_at"] == after(10 * DAY)
+
+
 def test_a_new_page_without_validators_has_none():
     row = learn_all([visit(text_hash=7, etag='"x"'), visit(text_hash=8, ended_at=after(DAY), last_modified="then")])
 

@@ -23,9 +23,11 @@ from crawl_pipeline.testing import FakeWeb, Host
 from crawl_pipeline.testing.sites import Answer, Request, html, not_found, plain, with_retry_after
 from tests.conformance.cases import Json
 from tests.conformance.kinds.adapter import AGENT, Adapters, Input
-from tests.scenarios.crawls import DAY, Crawl
+from tests.scenarios.crawls import DAY, NOON, Crawl
 from tests.scenarios.crawls import policy as crawl_policy
 
+# The cases' dates lie shortly before this.
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
 CONDITIONAL = ("if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range")
 
 
@@ -43,9 +45,11 @@ def conditional(given: Input) -> dict[str, Json]:
         return Answer(200, (*page.headers, *validators), page.body)
 
     with tempfile.TemporaryDirectory() as root:
-        rules = crawl_policy(fetch={"body_mb": 1.0}, recrawl={"first_s": DAY})
-        crawl = Crawl(Path(root), Host("r.example", answer), rules=rules).seed("http://r.example/")
-        crawl.work()
+        rules = crawl_policy(fetch={"body_mb": 1.0, "unconditional": 0.0}, recrawl={"first_s": DAY})
+        crawl = Crawl(Path(root), Host("r.example", answer), rules=rules)
+        crawl.work()  # with nothing to ask, so that time begins
+        crawl.wait((NOW - NOON).total_seconds())
+        crawl.seed("http://r.example/").work()
         crawl.wait(2 * DAY)
         crawl.work()
     if len(seen) != 2:
