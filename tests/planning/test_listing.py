@@ -97,8 +97,8 @@ def test_what_waits_beyond_a_full_list_is_counted_though_its_row_was_never_read(
     due = listing.due(sight, none, [], POLICY)
     listed = listing.make_list(sight, due.rows, none, hosts, POLICY, {}, None)
 
-    assert listed.fetch_list.height == 13
-    assert listed.left_out.select(pl.col("count").sum()).item() == 27
+    assert listed.fetch_list.height == 18
+    assert listed.left_out.select(pl.col("count").sum()).item() == 22
 
 
 def test_a_robots_txt_of_many_rules_holds_up_no_round() -> None:
