@@ -31,7 +31,7 @@ ui: env  ## Dagster's UI on the demo's lake
 	@$(BIN)/crawl --lake demo-lake/lake ui
 
 test: env  ## all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: env  ## format, lint, types, import contract, docs
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

@@ -259,7 +259,8 @@ def _asked(row: Mapping[str, Any], state: HostState) -> dict[str, object]:
     so_far = row["day_count"] if row["day"] == day else 0
     return {
         "next_allowed_at": state.next_allowed_at, "crawl_delay_s": pace.crawl_delay_s, "download_s": pace.download_s,
-        "backoff_s": pace.backoff_s, "aside_s": pace.aside_s, "calm_count": pace.calm_count, "failures": pace.failures,
+        "backoff_s": pace.backoff_s, "aside_s": pace.aside_s, "troubled_at": pace.troubled_at,
+        "calm_count": pace.calm_count, "failures": pace.failures,
         "fetched_count": int(str(row["fetched_count"])) + state.asked_count, "day": day,
         "day_count": so_far + (state.asked.get(day, 0) if day else 0),
         "addresses": list(state.addresses) or row["addresses"],

@@ -128,6 +128,7 @@ told as (
         policy_id,
         run,
         trouble and not throttled as failed,
+        min(ended_at) filter (trouble) over so_far as troubled_at,
         count(*) filter (trouble) over so_far as troubles,
         count(*) filter (throttled) over so_far as throttles
     from runs
@@ -148,6 +149,7 @@ paced as (
         ended_at,
         request_id,
         policy_id,
+        troubled_at,
         troubles,
         throttles,
         count(*) filter (failed) over (
@@ -169,6 +171,7 @@ pairs as (
         lag(url) over earlier as previous_url,
         lag(ended_at) over earlier as previous_ended_at,
         lag((epoch_us(ended_at) - epoch_us(started_at)) / 1e6) over earlier as previous_took_s,
+        lag(epoch_us(ended_at) - epoch_us(troubled_at)) over earlier / 1e6 as failing_s,
         lag(troubles) over earlier as troubles,
         lag(throttles) over earlier as throttles,
         lag(failures) over earlier as failures,
@@ -193,6 +196,7 @@ governed as (
         pairs.previous_url,
         pairs.previous_ended_at,
         pairs.previous_took_s,
+        pairs.failing_s,
         pairs.troubles,
         pairs.throttles,
         pairs.failures,
@@ -208,7 +212,8 @@ delays as (
 ),
 
 -- Of each reason to wait, as much as is certain. Every 429 of a run has doubled the back-off, and nothing has halved
--- it. The last failures have doubled it too, if they were not enough to put the host aside.
+-- it. The last failures have doubled it too, if they were not enough to put the host aside. How often it has been put
+-- aside before is not certain.
 reasons as (
     select
         governed.bucket,
@@ -220,7 +225,7 @@ reasons as (
         governed.previous_url,
         governed.previous_ended_at,
         governed.failures,
-        governed.troubles >= terms.aside_after as surely_aside,
+        governed.troubles >= terms.aside_after and governed.failing_s >= terms.aside_first_s as surely_aside,
         case
             when terms.delay_s is not null
                 then greatest(
@@ -233,11 +238,7 @@ reasons as (
         doubled(
             terms.backoff_first_s, governed.throttles + governed.failures, terms.backoff_cap_s
         ) as longer_backoff_s,
-        doubled(
-            terms.aside_first_s,
-            greatest(least(governed.failures, governed.troubles - terms.aside_after + 1), 1),
-            terms.aside_cap_s
-        ) as aside_s
+        least(terms.aside_first_s, terms.aside_cap_s) as aside_s
     from governed
     left join terms on governed.host = terms.host and governed.policy_id = terms.policy_id
     left join delays on governed.robots_body = delays.body and terms.agent = delays.agent

@@ -105,7 +105,10 @@ class Politeness(Section):
         0.5, "s; from one start to the next at an address, whatever hosts share it; delay_s if that is less; 0: none",
         ge=0, le=MOST)  # fmt: skip
     site_requests: PositiveInt = key(4, "requests at a time to all hosts of one site")
-    aside_after: PositiveInt = key(3, "failures in a row after which a host is put aside and its URLs are not blamed")
+    aside_after: PositiveInt = key(
+        3,
+        "failures in a row after which a host that has failed for aside_first_s is put aside; its URLs are not blamed",
+    )
     aside_first_s: PositiveFloat = key(600.0, "s; first time that a host is put aside for; doubles each time it fails")
     aside_cap_s: PositiveFloat = key(86_400.0, "s; most that a host is put aside for: then one request finds out")
 

@@ -6,11 +6,13 @@ The state is a value that travels with the host through rounds, workers and cras
 moves it. Nothing here sleeps, reads a clock or draws: times are seconds handed in, chance is a number handed in. Chance
 only ever lengthens a wait.
 
-A host that fails several times in a row is put aside, longer each time; until it answers, its failures are its own and
-not those of the URLs it was asked for.
+A host that fails several times in a row, and for some time, is put aside, longer each time; until it answers, its
+failures are its own and not those of the URLs it was asked for. One that has answered minutes ago is there: what fails
+are its pages, and they must not hold up the others.
 """
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.core.policy import Policy, Politeness
@@ -26,17 +28,19 @@ class HostPace:
     failures: int = 0
     download_s: float = 0.0
     aside_s: float = 0.0
+    troubled_at: datetime | None = None
 
 
 def after(
     pace: HostPace, outcome: str, download_s: float, retry_after_s: float | None, policy: Policy, host: str,
-    chance: float = 0.0,
+    chance: float = 0.0, ended_at: datetime | None = None,
 ) -> tuple[HostPace, float]:  # fmt: skip
     """Give the host's new pace and the gap in seconds from the request's end to the next start.
 
-    `chance`: a number drawn from [0, 1) for this request.
+    `chance`: a number drawn from [0, 1) for this request; `ended_at`: when it ended, without which a host counts as
+    having failed for long.
     """
-    pace = _moved(pace, outcome, policy, chance)
+    pace = _moved(pace, outcome, policy, chance, ended_at)
     pace = replace(pace, download_s=download_s)
     return pace, gap_s(pace, retry_after_s, policy, host)
 
@@ -54,14 +58,14 @@ def gap_s(pace: HostPace, retry_after_s: float | None, policy: Policy, host: str
     return max(reasons) + pace.backoff_s
 
 
-def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float) -> HostPace:
+def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float, ended_at: datetime | None) -> HostPace:
     """Double the back-off with trouble, halve it after enough calm answers; a request cut off tells nothing."""
     rules = policy.politeness
     if outcome == "carried":
         return pace
     if OUTCOMES[outcome].host_trouble:
-        return _troubled(pace, outcome, rules, chance)
-    pace = replace(pace, failures=0, aside_s=0.0)
+        return _troubled(replace(pace, troubled_at=pace.troubled_at or ended_at), outcome, rules, chance, ended_at)
+    pace = replace(pace, failures=0, aside_s=0.0, troubled_at=None)
     calm = pace.calm_count + 1 if pace.backoff_s else 0
     if calm < rules.calm_answers:
         return replace(pace, calm_count=calm)
@@ -69,10 +73,11 @@ def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float) -> HostP
     return replace(pace, backoff_s=halved, calm_count=0)
 
 
-def _troubled(pace: HostPace, outcome: str, rules: Politeness, chance: float) -> HostPace:
-    failures = pace.failures + 1
+def _troubled(pace: HostPace, outcome: str, rules: Politeness, chance: float, ended_at: datetime | None) -> HostPace:
+    failures, since = pace.failures + 1, pace.troubled_at
+    for_long = not (ended_at and since) or (ended_at - since).total_seconds() >= rules.aside_first_s
     # A host that says 429 is there, and its word counts: it is slowed, not put aside.
-    if OUTCOMES[outcome].again == "retry" and failures >= rules.aside_after:
+    if OUTCOMES[outcome].again == "retry" and failures >= rules.aside_after and for_long:
         # This takes the place of more back-off: a host that is back after a day must not be asked once an hour then.
         aside_s = min(max(rules.aside_first_s, 2 * pace.aside_s), rules.aside_cap_s)
         return replace(pace, calm_count=0, failures=failures, aside_s=aside_s)

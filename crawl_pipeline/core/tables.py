@@ -171,6 +171,7 @@ COLUMNS = _columns(
     ("crawl_delay_s", pl.Float64, "s", "Crawl-delay of its robots.txt for our agent"),
     ("download_s", pl.Float64, "s", "duration of the last request"),
     ("backoff_s", pl.Float64, "s", "extra wait after trouble; doubles with it, halves with calm"),
+    ("troubled_at", TIME, "UTC", "when the first of its failures in a row ended; null while it answers"),
     ("aside_s", pl.Float64, "s", "for how long the host was put aside after its last failure; 0: it was not"),
     ("calm_count", pl.Int16, "answers", "answers without trouble since the back-off last moved"),
     ("failures", pl.Int16, "requests", "requests in a row that counted against the host"),
@@ -265,9 +266,9 @@ HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
     "one host",
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
-     "crawl_delay_s", "download_s", "backoff_s", "aside_s", "calm_count", "failures", "robots", "known_count",
-     "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts", "listed_until_at",
-     "validators_checked", "validators_lied", "found_at"),
+     "crawl_delay_s", "download_s", "backoff_s", "aside_s", "troubled_at", "calm_count", "failures", "robots",
+     "known_count", "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts",
+     "listed_until_at", "validators_checked", "validators_lied", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),

@@ -1,5 +1,7 @@
 """The gap after a request is never less than promised, grows with trouble and shrinks with calm."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from crawl_pipeline.core.politeness import HostPace, after, gap_s
 
 AGENT = Agent(name="ExampleBot", contact="https://example.org/")
 POLICY = Policy(agent=AGENT)
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TROUBLE = sorted(name for name, meaning in OUTCOMES.items() if meaning.host_trouble)
 CALM = sorted(set(OUTCOMES) - set(TROUBLE))
 
@@ -95,6 +98,18 @@ def test_a_host_that_fails_in_a_row_is_put_aside_longer_each_time_until_it_answe
         seen.append(pace.aside_s)
 
     assert seen == [0, 0, 600, 1200, 2400, 4800, 9600, 19200, 38400, 76800, 86400, 86400, 0, 0]
+
+
+def test_a_host_is_put_aside_only_when_it_has_failed_for_as_long_as_that():
+    """Ten pages that never answer must not hold up the others of a host that answered a minute ago."""
+    pace, asides = HostPace(), list[tuple[int, float]]()
+    for minute in range(13):
+        pace, _ = after(pace, "timeout", 0, None, POLICY, "a.test", ended_at=NOON + timedelta(minutes=minute))
+        asides.append((minute, pace.aside_s))
+
+    assert [minute for minute, aside_s in asides if aside_s] == [10, 11, 12]
+    pace, _ = after(pace, "fetched", 0, None, POLICY, "a.test", ended_at=NOON + timedelta(minutes=13))
+    assert (pace.aside_s, pace.troubled_at) == (0, None)
 
 
 def test_a_host_that_asks_for_less_is_slowed_and_not_put_aside():

@@ -34,7 +34,7 @@ class Rows(dict[str, list[dict[str, Any]]]):
 
 
 RULES = policy(
-    politeness={"delay_s": 1.0, "download_factor": 2.0, "backoff_first_s": 2.0, "aside_first_s": 40.0},
+    politeness={"delay_s": 1.0, "download_factor": 2.0, "backoff_first_s": 2.0, "aside_first_s": 20.0},
     round={"seconds": 20.0, "shortest_s": 2.0}, retry={"first_s": 5.0}, recrawl={"first_s": 90_000.0},
 )  # fmt: skip
 READ = ("fetches", "robots", "orders", "rounds", "pages")
@@ -56,7 +56,7 @@ def crawl(tmp_path_factory) -> Crawl:
         Host("calm.test", robots(pages(25, 0.3), calm)),
         Host("pace.test", robots(pages(8, 0.2), pace)),
         Host("wait.test", robots(at_first(pages(6, 0.2), throttled(30), requests=2), calm)),
-        Host("ill.test", robots(at_first(pages(6, 0.2), unavailable(), requests=3), calm)),
+        Host("ill.test", robots(at_first(pages(6, 0.2), unavailable(), seconds=70), calm)),
         Host("left.test", robots(pages(2, 0.01), calm)),
         Host("right.test", robots(pages(8, 0.01), calm)),
         rules=RULES,
@@ -159,7 +159,7 @@ def within_the_back_off(rows: Rows, where: Where) -> None:
 
 def while_put_aside(rows: Rows, where: Where) -> None:
     *_, (r, s) = pairs(rows, lambda r, s: r["host"] == "ill.test" and r["outcome"] == "unavailable")
-    move(s, r["ended_at"] + seconds(where([30, 39.5])))
+    move(s, r["ended_at"] + seconds(where([10, 19.5])))
 
 
 def beside_a_neighbour(rows: Rows, where: Where) -> None:
@@ -328,7 +328,8 @@ def test_a_request_that_one_side_does_not_know_is_found(crawl, data):
 @given(data=st.data())
 def test_a_request_that_the_server_saw_at_another_time_is_found(crawl, data):
     log = crawl.server_log()
-    place = data.draw(st.integers(1, log.height - 2))
+    # The ill host is asked for one URL again and again: elsewhere it is clear which request was moved.
+    place = data.draw(st.sampled_from([at for at in range(1, log.height - 1) if log["host"][at] != "ill.test"]))
     moved = pl.when(pl.int_range(pl.len()) == place).then(seconds(-20)).otherwise(seconds(0))
     log = log.with_columns(pl.col("started_at") + moved).sort("started_at")
 
@@ -355,7 +356,7 @@ def test_a_host_that_rests_exactly_as_long_as_politeness_has_it_is_never_found()
                 "cause": chance.choice(["page"] * 6 + ["robots"]), "started_at": now, "ended_at": now,
                 "outcome": outcome, "policy_id": rules.id, "worker": "w",
             })  # fmt: skip
-            pace, gap_s = politeness.after(pace, outcome, 0.0, None, rules, host)
+            pace, gap_s = politeness.after(pace, outcome, 0.0, None, rules, host, ended_at=now)
             now += seconds(gap_s)
 
     with corpus.connect(lake_of(rows)) as connection:
@@ -365,7 +366,7 @@ def test_a_host_that_rests_exactly_as_long_as_politeness_has_it_is_never_found()
     # And it is not owed for nothing: more than the delay in most rests, all of it in many.
     more, all_of_it = rests["owed_s"] > 1.0, rests["owed_s"] > rests["waited_s"] - 1e-3
     assert more.mean() > 0.65
-    assert all_of_it.mean() > 0.4
+    assert all_of_it.mean() > 0.35
 
 
 def test_margins_are_at_least_one_and_close_to_it(own, servers):

@@ -74,7 +74,7 @@ def crawl_site(given: Input) -> dict[str, Json]:
     with tempfile.TemporaryDirectory() as root:
         crawl = Crawl(Path(root), *hosts, rules=policy(given["limits"])).seed(f"http://{place}/")
         worked = crawl.work(seconds=SECONDS)
-    if worked.stopped != "nothing due":
+    if not worked.stopped.startswith("nothing"):  # due, or to ask before a host that failed is tried again
         raise RuntimeError(f"expected a crawl that comes to its end, but {worked.stopped}")
     asked = [row.path for row in crawl.web.log if row.path != "/robots.txt"]
     first = crawl.web.log[0].started
