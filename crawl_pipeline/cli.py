@@ -462,8 +462,8 @@ def _expect_some(urls: tuple[str, ...], hosts: tuple[str, ...], sites: tuple[str
 
 
 def _ordered(count: int) -> None:
-    orders = "1 order" if count == 1 else f"{count} orders"
-    out.print(f"gave {orders}: ordered things hold from the next round of their bucket on")
+    orders = "1 order; it holds from the next round of its bucket on"
+    out.print(f"gave {orders if count == 1 else f'{count} orders; each holds from the next round of its bucket on'}")
 
 
 def _policy_path(lake: str, given: Path | None) -> Path:

@@ -99,14 +99,14 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
     pace = f", {rounds['pages'] / seconds:.1f}/s from the first round to the last" if seconds else ""
     due = f"{frontier['due_now']:,} due, longest overdue {frontier['longest_overdue_s']:,} s"
     last = f"{rounds['rounds']:,}, the last at {in_words(rounds['last_at'])}"
-    then = in_words(frontier["next_due_at"] or "never by itself")
+    then = f"; next {in_words(frontier['next_due_at'])}" if frontier["next_due_at"] else ", now or later"
     rows = {
         "rounds": last if rounds["rounds"] else "none yet",
         "pages": f"{rounds['pages'] or 0:,}{pace}",
         "requests": ", ".join(f"{count:,} {cause}" for cause, count in figures["causes"].items()) or "0",
         "known URLs": f"{frontier['known']:,}: "
                       + (", ".join(f"{count:,} {name}" for name, count in figures["statuses"].items()) or "none"),
-        "due": due if frontier["due_now"] else f"nothing; next {then}",
+        "due": due if frontier["due_now"] else f"nothing{then}",
         "hosts": f"{hosts['hosts']:,}, {hosts['asked']:,} asked, {hosts['backing_off']:,} backing off, "
                  f"{hosts['paused']:,} paused",
         "leases": ", ".join(f"b{row['bucket']:03d} by {row['worker']}" for row in figures["leases"]) or "all free",
@@ -183,11 +183,20 @@ def _change(before: int, after: int) -> str:
     return f"{before:,}" if before == after else f"{before:,} → {after:,}"
 
 
+def _part(value: object) -> str:
+    """A part of a fact; of hashes only how many there are, since nobody reads them."""
+    match value:
+        case [int(), *_]:
+            return str(len(value))
+        case _:
+            return in_words(value)
+
+
 def in_words(value: object) -> str:
     """A fact in one line: absent parts left out, times to the second."""
     match value:
         case dict() if value:
-            text = ", ".join(f"{key} {in_words(part)}" for key, part in value.items() if part is not None)
+            text = ", ".join(f"{key} {_part(part)}" for key, part in value.items() if part is not None)
         case list() if value:
             text = "; ".join(map(in_words, value))
         case None | dict() | list():

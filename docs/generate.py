@@ -140,7 +140,7 @@ def commands() -> str:
 def _command(name: str, command: click.Command) -> str:
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     usage = " ".join([name, *(p.make_metavar(click.Context(command)) for p in arguments)])
-    options = [(f"`{', '.join(p.opts)}`", p.help or "", _option_default(p))
+    options = [(f"`{', '.join([*p.opts, *p.secondary_opts])}`", p.help or "", _option_default(p))
                for p in command.params if isinstance(p, click.Option)]  # fmt: skip
     said = "\n\n".join(" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n"))
     table = "\n\n" + _markdown(("option", "meaning", "default"), options) if options else "\n"

@@ -171,8 +171,8 @@ def test_reports_hold_after_a_crawl(crawled) -> None:
 
 
 def test_a_host_is_paused_and_resumed_by_orders(crawled) -> None:
-    assert "ordered" in crawl(crawled[0], "pause", small_web.HOSTS[0]).output
-    assert "ordered" in crawl(crawled[0], "resume", small_web.HOSTS[0]).output
+    assert "gave 1 order; it holds from the next round" in crawl(crawled[0], "pause", small_web.HOSTS[0]).output
+    assert "gave 1 order; it holds from the next round" in crawl(crawled[0], "resume", small_web.HOSTS[0]).output
     assert "check the spelling" in said(crawl(crawled[0], "pause", small_web.HOSTS[1], "unknown.test"))
 
 
@@ -189,6 +189,12 @@ def test_a_key_is_set_shown_and_unset(crawled) -> None:
     assert policies.load(shown).delay_s("slow.example") == 10
     assert [one["host"] for one in as_json["set"]] == [None, "slow.example"]
     assert policies.load(crawl(root, "policy").output).politeness.delay_s == small_web.DELAY_S
+
+
+def test_of_hashes_a_fact_tells_how_many_there_are() -> None:
+    host = {"host": "a.test", "addresses": ["127.0.0.5", "127.0.0.6"], "texts": [-91, 17, 4], "linking_sites": []}
+
+    assert in_words(host) == "host a.test, addresses 127.0.0.5; 127.0.0.6, texts 3, linking_sites -"
 
 
 def test_explain_tells_of_orders_that_wait_and_of_keys_that_are_set(crawled) -> None:

@@ -77,7 +77,10 @@ def overlay(policy: Policy, settings: Iterable[Setting]) -> Policy:
     try:
         return Policy.model_validate(values)
     except ValidationError as error:
-        raise PolicyError("\n".join(_misfit(trouble, told) for trouble in error.errors())) from error
+        raise PolicyError(
+            "the policy as it is set cannot be used:\n"
+            + "\n".join(_misfit(trouble, told) for trouble in error.errors())
+        ) from error
 
 
 def _misfit(trouble: Any, told: list[Setting]) -> str:
@@ -102,11 +105,11 @@ def _toml(text: str) -> str:
 
 
 def _unknown(key: str, known: Iterable[str], where: str = "that an order may set") -> str:
-    return f"  {key}: there is no such key {where}; known here: {', '.join(known)}"
+    return f"{key}: there is no such key {where}; known here: {', '.join(known)}"
 
 
 def _not_settable(key: str) -> str:
     return (
-        f"  {key}: expected a key that a running worker can obey at once, of {', '.join(SETTABLE)}, or one --host's; "
+        f"{key}: expected a key that a running worker can obey at once, of {', '.join(SETTABLE)}, or one --host's; "
         "this one is read when a worker starts: edit the policy file"
     )
