@@ -45,6 +45,7 @@ shortest_s = 0.5
 lease_s = 20.0
 body_mb = 16.0
 [fetch]
+unconditional = 0.0
 total_s = 3.0
 connect_s = 1.0
 read_s = 1.5

@@ -30,7 +30,9 @@ def policy(**sections: Any) -> Policy:
     """One second between requests, no factor on download times, no chance, but for these sections."""
     calm = {"delay_s": 1.0, "download_factor": 0.0, "backoff_jitter": 0.0}
     agent = {"name": "ExampleBot", "contact": "https://example.org/"}
-    return Policy.model_validate({"agent": agent} | sections | {"politeness": calm | sections.get("politeness", {})})
+    fixed = {"politeness": calm, "fetch": {"unconditional": 0.0}}
+    own = {name: values | sections.get(name, {}) for name, values in fixed.items()}
+    return Policy.model_validate({"agent": agent} | sections | own)
 
 
 class Crawl:
