@@ -231,7 +231,7 @@ def _link(href: str, host: str, owner: dict[str, str]) -> str:
 
 def digest() -> str:
     """A name for what the pages depend on: this file, the Python and the installed packages."""
-    packages = sorted(f"{found.name}=={found.version}" for found in distributions())
+    packages = sorted({f"{found.name}=={found.version}" for found in distributions()})
     text = "\n".join([sys.version, Path(__file__).read_text(encoding="utf-8"), *packages])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -27,8 +27,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth, list[ac
     command = [sys.executable, "-m", "crawl_pipeline", "demo", "--folder", str(folder)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     port = json.loads((folder / "demo.json").read_text())["port"]
-    web = pydoc_web.web(pydoc_web.cache_folder()).at(port)
+    web = pydoc_web.web(cache_folder()).at(port)
     return folder, truth(web), access_log.rows(folder / "access.log"), done.stdout
+
+
+def cache_folder() -> Path:
+    """Where the demo's own process keeps its pages: what this one has imported must not count as installed."""
+    code = "from crawl_pipeline.testing import pydoc_web; print(pydoc_web.cache_folder())"
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return Path(found.stdout.strip())
 
 
 def test_every_page_that_may_be_fetched_is_stored_exactly_once(demo) -> None:
