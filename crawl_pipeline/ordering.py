@@ -210,6 +210,11 @@ def _site(name: str) -> Row:
             f"expected a site, found {name!r}, a host of the site {site}, so nothing was ordered: "
             f"give --site {site}, or --host"
         )
+    if urls.is_public_suffix(host):
+        raise OrderError(
+            f"expected a site, found {name!r}, under which strangers have sites of their own, so nothing was ordered: "
+            "name each site"
+        )
     return {"site": site}
 
 

@@ -223,6 +223,7 @@ def test_explain_tells_of_orders_that_wait_and_of_keys_that_are_set(crawled) -> 
         (["recrawl"], "name at least one URL, --host or --site"),
         (["recrawl", "http://h0.test/nowhere", "--host", "h9.test"], "http://h0.test/nowhere: no such url"),
         (["recrawl", "--site", "www.h0.test"], "a host of the site h0.test"),
+        (["forget", "--site", "co.uk"], "under which strangers have sites of their own"),
         (["forget", "ftp://a.test/", "http://a.test/"], "these are not URLs that can be crawled"),
         (["forget", "--host", "a b"], "expected a host name"),
         (["seed", "http://a.test/", "--topic", "maths"], "give --tag NAME"),

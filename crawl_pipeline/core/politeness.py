@@ -33,14 +33,13 @@ class HostPace:
 
 def after(
     pace: HostPace, outcome: str, download_s: float, retry_after_s: float | None, policy: Policy, host: str,
-    chance: float = 0.0, ended_at: datetime | None = None,
+    ended_at: datetime, chance: float = 0.0,
 ) -> tuple[HostPace, float]:  # fmt: skip
     """Give the host's new pace and the gap in seconds from the request's end to the next start.
 
-    `chance`: a number drawn from [0, 1) for this request; `ended_at`: when it ended, without which a host counts as
-    having failed for long.
+    `ended_at`: when the request ended; `chance`: a number drawn from [0, 1) for it.
     """
-    pace = _moved(pace, outcome, policy, chance, ended_at)
+    pace = _moved(pace, outcome, policy, ended_at, chance)
     pace = replace(pace, download_s=download_s)
     return pace, gap_s(pace, retry_after_s, policy, host)
 
@@ -58,13 +57,13 @@ def gap_s(pace: HostPace, retry_after_s: float | None, policy: Policy, host: str
     return max(reasons) + pace.backoff_s
 
 
-def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float, ended_at: datetime | None) -> HostPace:
+def _moved(pace: HostPace, outcome: str, policy: Policy, ended_at: datetime, chance: float) -> HostPace:
     """Double the back-off with trouble, halve it after enough calm answers; a request cut off tells nothing."""
     rules = policy.politeness
     if outcome == "carried":
         return pace
     if OUTCOMES[outcome].host_trouble:
-        return _troubled(replace(pace, troubled_at=pace.troubled_at or ended_at), outcome, rules, chance, ended_at)
+        return _troubled(pace, outcome, rules, ended_at, chance)
     pace = replace(pace, failures=0, aside_s=0.0, troubled_at=None)
     calm = pace.calm_count + 1 if pace.backoff_s else 0
     if calm < rules.calm_answers:
@@ -73,14 +72,15 @@ def _moved(pace: HostPace, outcome: str, policy: Policy, chance: float, ended_at
     return replace(pace, backoff_s=halved, calm_count=0)
 
 
-def _troubled(pace: HostPace, outcome: str, rules: Politeness, chance: float, ended_at: datetime | None) -> HostPace:
-    failures, since = pace.failures + 1, pace.troubled_at
-    for_long = not (ended_at and since) or (ended_at - since).total_seconds() >= rules.aside_first_s
+def _troubled(pace: HostPace, outcome: str, rules: Politeness, ended_at: datetime, chance: float) -> HostPace:
+    failures, since = pace.failures + 1, pace.troubled_at or ended_at
+    for_long = (ended_at - since).total_seconds() >= rules.aside_first_s
+    pace = replace(pace, calm_count=0, failures=failures, troubled_at=since)
     # A host that says 429 is there, and its word counts: it is slowed, not put aside.
     if OUTCOMES[outcome].again == "retry" and failures >= rules.aside_after and for_long:
         # This takes the place of more back-off: a host that is back after a day must not be asked once an hour then.
         aside_s = min(max(rules.aside_first_s, 2 * pace.aside_s), rules.aside_cap_s)
-        return replace(pace, calm_count=0, failures=failures, aside_s=aside_s)
+        return replace(pace, aside_s=aside_s)
     doubled = min(max(rules.backoff_first_s, 2 * pace.backoff_s), rules.backoff_cap_s)
     longer = max(pace.backoff_s, doubled * (1 + rules.backoff_jitter * chance))
-    return replace(pace, backoff_s=longer, calm_count=0, failures=failures, aside_s=0.0)
+    return replace(pace, backoff_s=longer, aside_s=0.0)

@@ -193,6 +193,11 @@ def site(host: str) -> str:
     return _suffixes().privatesuffix(name) or name
 
 
+def is_public_suffix(host: str) -> bool:
+    """Tell whether the list names this host as one under which strangers register: com, co.uk."""
+    return bool(PublicSuffixList(accept_unknown=False).publicsuffix(host) == host)
+
+
 def _is_ipv4(name: str) -> bool:
     if not name[-1:].isdigit():
         return False

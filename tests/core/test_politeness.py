@@ -34,7 +34,7 @@ chances = st.floats(0, 1, exclude_max=True)
 
 @given(policies, paces, requests)
 def test_the_gap_is_never_below_the_configured_delay(policy, pace, request):
-    _, gap = after(pace, *request, policy, "a.test")
+    _, gap = after(pace, *request, policy, "a.test", NOON)
 
     assert gap >= policy.politeness.delay_s
 
@@ -44,7 +44,7 @@ def test_the_gap_honours_every_reason_to_wait_up_to_its_cap(policy, pace, reques
     name, download_s, retry_after_s = request
     limits = policy.politeness
 
-    moved, gap = after(pace, name, download_s, retry_after_s, policy, "a.test")
+    moved, gap = after(pace, name, download_s, retry_after_s, policy, "a.test", NOON)
 
     assert gap >= min(limits.download_factor * download_s, limits.download_gap_cap_s)
     assert gap >= min(pace.crawl_delay_s or 0, limits.crawl_delay_cap_s)
@@ -55,7 +55,7 @@ def test_the_gap_honours_every_reason_to_wait_up_to_its_cap(policy, pace, reques
 def test_the_gap_is_bounded_by_the_caps(policy, pace, request):
     limits = policy.politeness
 
-    moved, gap = after(pace, *request, policy, "a.test")
+    moved, gap = after(pace, *request, policy, "a.test", NOON)
 
     longest = max(limits.delay_s, limits.download_gap_cap_s, limits.crawl_delay_cap_s, limits.retry_after_cap_s,
                   limits.aside_cap_s, pace.aside_s)  # fmt: skip
@@ -67,7 +67,7 @@ def test_the_gap_is_bounded_by_the_caps(policy, pace, request):
 def test_the_back_off_never_shrinks_while_trouble_lasts(policy, troubles):
     pace, seen = HostPace(), []
     for trouble, chance in troubles:
-        pace, _ = after(pace, trouble, 0.1, None, policy, "a.test", chance)
+        pace, _ = after(pace, trouble, 0.1, None, policy, "a.test", NOON, chance)
         seen.append(pace.backoff_s)
 
     assert seen == sorted(seen)
@@ -77,8 +77,8 @@ def test_the_back_off_never_shrinks_while_trouble_lasts(policy, troubles):
 
 @given(policies, paces, requests, chances)
 def test_chance_only_lengthens_a_wait(policy, pace, request, chance):
-    plain_pace, plain_gap = after(pace, *request, policy, "a.test")
-    drawn_pace, drawn_gap = after(pace, *request, policy, "a.test", chance)
+    plain_pace, plain_gap = after(pace, *request, policy, "a.test", NOON)
+    drawn_pace, drawn_gap = after(pace, *request, policy, "a.test", NOON, chance)
 
     assert drawn_gap >= plain_gap
     assert plain_pace.backoff_s <= drawn_pace.backoff_s
@@ -86,15 +86,17 @@ def test_chance_only_lengthens_a_wait(policy, pace, request, chance):
 
 
 def test_hosts_that_failed_together_come_back_apart():
-    waits = {after(HostPace(), "timeout", 0, None, POLICY, "a.test", chance)[1] for chance in (0.0, 0.25, 0.5, 0.75)}
+    waits = {
+        after(HostPace(), "timeout", 0, None, POLICY, "a.test", NOON, chance)[1] for chance in (0.0, 0.25, 0.5, 0.75)
+    }
 
     assert waits == {2 + 8, 2 + 9, 2 + 10, 2 + 11}
 
 
 def test_a_host_that_fails_in_a_row_is_put_aside_longer_each_time_until_it_answers():
     pace, seen = HostPace(), []
-    for outcome in ["timeout", "connect_error", "unavailable", *["dns_error"] * 9, "fetched", "timeout"]:
-        pace, _ = after(pace, outcome, 0, None, POLICY, "a.test")
+    for n, outcome in enumerate(["timeout", "connect_error", "unavailable", *["dns_error"] * 9, "fetched", "timeout"]):
+        pace, _ = after(pace, outcome, 0, None, POLICY, "a.test", NOON + n * timedelta(minutes=10))
         seen.append(pace.aside_s)
 
     assert seen == [0, 0, 600, 1200, 2400, 4800, 9600, 19200, 38400, 76800, 86400, 86400, 0, 0]
@@ -104,25 +106,25 @@ def test_a_host_is_put_aside_only_when_it_has_failed_for_as_long_as_that():
     """Ten pages that never answer must not hold up the others of a host that answered a minute ago."""
     pace, asides = HostPace(), list[tuple[int, float]]()
     for minute in range(13):
-        pace, _ = after(pace, "timeout", 0, None, POLICY, "a.test", ended_at=NOON + timedelta(minutes=minute))
+        pace, _ = after(pace, "timeout", 0, None, POLICY, "a.test", NOON + timedelta(minutes=minute))
         asides.append((minute, pace.aside_s))
 
     assert [minute for minute, aside_s in asides if aside_s] == [10, 11, 12]
-    pace, _ = after(pace, "fetched", 0, None, POLICY, "a.test", ended_at=NOON + timedelta(minutes=13))
+    pace, _ = after(pace, "fetched", 0, None, POLICY, "a.test", NOON + timedelta(minutes=13))
     assert (pace.aside_s, pace.troubled_at) == (0, None)
 
 
 def test_a_host_that_asks_for_less_is_slowed_and_not_put_aside():
     pace = HostPace()
     for _ in range(9):
-        pace, _ = after(pace, "throttled", 0, None, POLICY, "a.test")
+        pace, _ = after(pace, "throttled", 0, None, POLICY, "a.test", NOON)
 
     assert (pace.aside_s, pace.failures) == (0, 9)
 
 
 @given(policies, paces)
 def test_a_request_that_was_cut_off_tells_nothing_of_its_host(policy, pace):
-    moved, _ = after(pace, "carried", pace.download_s, None, policy, "a.test")
+    moved, _ = after(pace, "carried", pace.download_s, None, policy, "a.test", NOON)
 
     assert moved == pace
 
@@ -131,7 +133,7 @@ def test_the_back_off_doubles_from_its_first_value_to_its_cap():
     policy = Policy(agent=AGENT, politeness=Politeness(backoff_first_s=8, backoff_cap_s=50))
     pace, seen = HostPace(), []
     for _ in range(5):
-        pace, _ = after(pace, "throttled", 0, None, policy, "a.test")
+        pace, _ = after(pace, "throttled", 0, None, policy, "a.test", NOON)
         seen.append(pace.backoff_s)
 
     assert seen == [8, 16, 32, 50, 50]
@@ -141,7 +143,7 @@ def test_the_back_off_doubles_from_its_first_value_to_its_cap():
 def test_the_back_off_never_grows_while_all_is_calm(policy, pace, answers):
     for answer in answers:
         before = pace.backoff_s
-        pace, _ = after(pace, answer, 0.1, None, policy, "a.test")
+        pace, _ = after(pace, answer, 0.1, None, policy, "a.test", NOON)
         assert pace.backoff_s <= before
 
 
@@ -149,7 +151,7 @@ def test_the_back_off_halves_after_so_many_calm_answers_and_ends():
     policy = Policy(agent=AGENT, politeness=Politeness(backoff_first_s=8, calm_answers=3))
     pace, seen = HostPace(backoff_s=16), []
     for _ in range(10):
-        pace, _ = after(pace, "fetched", 0, None, policy, "a.test")
+        pace, _ = after(pace, "fetched", 0, None, policy, "a.test", NOON)
         seen.append(pace.backoff_s)
 
     assert seen == [16, 16, 8, 8, 8, 4, 4, 4, 0, 0]
@@ -158,8 +160,8 @@ def test_the_back_off_halves_after_so_many_calm_answers_and_ends():
 def test_trouble_starts_the_count_of_calm_answers_again():
     policy = Policy(agent=AGENT, politeness=Politeness(calm_answers=3))
     pace = HostPace(backoff_s=16, calm_count=2)
-    pace, _ = after(pace, "unavailable", 0, None, policy, "a.test")
-    pace, _ = after(pace, "fetched", 0, None, policy, "a.test")
+    pace, _ = after(pace, "unavailable", 0, None, policy, "a.test", NOON)
+    pace, _ = after(pace, "fetched", 0, None, policy, "a.test", NOON)
 
     assert (pace.backoff_s, pace.calm_count, pace.failures) == (32, 1, 0)
 

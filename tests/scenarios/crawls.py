@@ -214,3 +214,17 @@ class DiesAtCommit:
         if not self._left:
             raise Died
         self._lake.commit(lease, rows)
+
+
+def stalling(nth: int, seconds: float) -> Any:
+    """A thread that is held up for so long before its n-th round is settled: a machine that slept."""
+    settled = 0
+
+    async def in_thread(function: Any, *arguments: Any) -> Any:
+        nonlocal settled
+        if getattr(function, "__name__", "") == "_settle":
+            settled += 1
+            await trio.sleep(seconds if settled == nth else 0)
+        return await inline(function, *arguments)
+
+    return in_thread

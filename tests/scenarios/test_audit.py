@@ -356,7 +356,7 @@ def test_a_host_that_rests_exactly_as_long_as_politeness_has_it_is_never_found()
                 "cause": chance.choice(["page"] * 6 + ["robots"]), "started_at": now, "ended_at": now,
                 "outcome": outcome, "policy_id": rules.id, "worker": "w",
             })  # fmt: skip
-            pace, gap_s = politeness.after(pace, outcome, 0.0, None, rules, host, ended_at=now)
+            pace, gap_s = politeness.after(pace, outcome, 0.0, None, rules, host, now)
             now += seconds(gap_s)
 
     with corpus.connect(lake_of(rows)) as connection:

@@ -13,9 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import trio
-from crawls import ALMOST, Crawl, Died, dying_after, inline, policy, taking
+from crawls import ALMOST, Crawl, Died, DiesAtCommit, dying_after, policy, stalling, taking
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -57,22 +56,6 @@ def reachable(seeds: set[str], paused: set[str]) -> set[str]:
             found.add(url)
             left += [link if "://" in link else f"http://{host}{link}" for link in LINKS[host][path]]
     return found
-
-
-class DiesAtCommit:
-    """A lake whose n-th commit never comes."""
-
-    def __init__(self, lake: Any, nth: int) -> None:
-        self._lake, self._left = lake, nth
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lake, name)
-
-    def commit(self, lease: Any, rows: pl.DataFrame) -> None:
-        self._left -= 1
-        if not self._left:
-            raise Died
-        self._lake.commit(lease, rows)
 
 
 class Frontier(RuleBasedStateMachine):
@@ -144,7 +127,7 @@ class Frontier(RuleBasedStateMachine):
 
     @rule(commit=st.integers(1, 4))
     def die_before_a_commit(self, commit: int) -> None:
-        self._work(lake=DiesAtCommit(self.crawl.lake, commit), seconds=40)
+        self._work(lake=DiesAtCommit(self.crawl, commit), seconds=40)
 
     @rule(at_s=st.floats(0.1, 20))
     def be_killed(self, at_s: float) -> None:
@@ -159,7 +142,7 @@ class Frontier(RuleBasedStateMachine):
     def sleep_past_the_lease_while_an_heir_works(self, nth: int) -> None:
         async def late() -> None:
             try:
-                await self.crawl.worker(name=self._name(), in_thread=_stalling(nth, 2 * LEASE_S), seconds=40)
+                await self.crawl.worker(name=self._name(), in_thread=stalling(nth, 2 * LEASE_S), seconds=40)
             except* (LeaseLost, LeaseHeld) as lost:
                 self.crashes += lost.subgroup(LeaseLost) is not None
 
@@ -259,20 +242,6 @@ class Frontier(RuleBasedStateMachine):
         self.no_url_is_lost_or_doubled()
         self.no_promise_to_a_host_is_shortened()
         self.crawl.check()
-
-
-def _stalling(nth: int, seconds: float) -> Any:
-    """A thread that is held up before its n-th round is settled: a machine that slept."""
-    settled = 0
-
-    async def in_thread(function: Any, *arguments: Any) -> Any:
-        nonlocal settled
-        if getattr(function, "__name__", "") == "_settle":
-            settled += 1
-            await trio.sleep(seconds if settled == nth else 0)
-        return await inline(function, *arguments)
-
-    return in_thread
 
 
 TestFrontier = Frontier.TestCase

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import trio
-from crawls import ALMOST, NOON, Crawl, Died, DiesAtCommit, dying_after, inline, policy, taking
+from crawls import ALMOST, NOON, Crawl, Died, DiesAtCommit, dying_after, policy, stalling, taking
 
 from crawl_pipeline.lake import LeaseHeld, LeaseLost
 from crawl_pipeline.testing import site
@@ -139,20 +139,6 @@ def test_a_worker_takes_the_buckets_that_are_free(tmp_path):
     assert crawl.run(main) == (1,)
     crawl.run(lambda: crawl.worker(name="w3"))
     finished(crawl)
-
-
-def stalling(nth: int, seconds: float) -> Any:
-    """A thread that is held up for so long before its n-th round is settled: a machine that slept."""
-    settled = 0
-
-    async def in_thread(function: Any, *arguments: Any) -> Any:
-        nonlocal settled
-        if getattr(function, "__name__", "") == "_settle":
-            settled += 1
-            await trio.sleep(seconds if settled == nth else 0)
-        return await inline(function, *arguments)
-
-    return in_thread
 
 
 def test_a_worker_that_lost_its_lease_is_told_so_and_leaves_nothing(tmp_path):

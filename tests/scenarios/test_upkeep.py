@@ -6,10 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import trio
-from crawls import ALMOST, NOON, Crawl, Died, dying_after, taking
+from crawls import ALMOST, NOON, Crawl, Died, DiesAtCommit, dying_after, taking
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +31,7 @@ def crawl_of_two(tmp_path: Any, **wanted: Any) -> Crawl:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Crawl:
     """A crawl with rows of a round that never came to be, finished by another worker."""
     crawl = crawl_of_two(tmp_path_factory.mktemp("finished"))
-    die(crawl, lake=DiesAtCommit(crawl.lake, 3))
+    die(crawl, lake=DiesAtCommit(crawl, 3))
     crawl.wait(LEASE_OF_WORKER_S)
     crawl.work(name="w2", in_thread=taking(0.3))
     return crawl
@@ -51,22 +50,6 @@ def die(crawl: Crawl, **wanted: Any) -> None:
     with pytest.raises(BaseExceptionGroup) as group:
         crawl.work(**wanted)
     assert group.value.subgroup(Died)
-
-
-class DiesAtCommit:
-    """A lake whose n-th commit never comes: all rows of the round are written, none exists."""
-
-    def __init__(self, lake: Lake, nth: int) -> None:
-        self._lake, self._left = lake, nth
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._lake, name)
-
-    def commit(self, lease: Any, rows: pl.DataFrame) -> None:
-        self._left -= 1
-        if not self._left:
-            raise Died
-        self._lake.commit(lease, rows)
 
 
 class NeverReleases:
@@ -278,7 +261,7 @@ def test_maintenance_after_every_worker_changes_no_row_that_is_seen(tmp_path_fac
     crawl = crawl_of_two(tmp_path_factory.mktemp("spells"))
     for number, (seconds, end) in enumerate(spells):
         if end == "dies":
-            die(crawl, lake=DiesAtCommit(crawl.lake, 2), name=f"w{number}")
+            die(crawl, lake=DiesAtCommit(crawl, 2), name=f"w{number}")
         else:
             crawl.work(seconds, name=f"w{number}", in_thread=taking(0.3))
         crawl.wait(LEASE_OF_WORKER_S)
