@@ -137,7 +137,7 @@ def _applied(page: Page, result: Input, ended_at: datetime, rules: Policy) -> Pa
                    text_hash=hash64(text) if text and outcome == "fetched" else None)  # fmt: skip
     learnt = recrawl.learn(page.known, visit, rules)
     intervals = recrawl.intervals(page.known, learnt)
-    pace, gap_s = politeness.after(page.pace, outcome, 0.0, result.get("retry_after_s"), rules, host(URL))
+    pace, gap_s = politeness.after(page.pace, outcome, 0.0, result.get("retry_after_s"), rules, host(URL), ended_at)
     known = learnt if learnt.height else page.known
     return Page(frontier.advance(page.frontier, visit.select(TOLD), intervals, rules), known, pace, gap_s)
 
