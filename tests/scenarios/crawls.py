@@ -49,9 +49,11 @@ class Crawl:
 
     def order(self, kind: str, *names: str) -> "Crawl":
         """Order something of URLs or hosts."""
-        rows = [{"kind": kind, "url": name if "://" in name else None, "tag": None, "ordered_at": NOON,
-                 "host": urls.host(name) if "://" in name else name, "ordered_by": "a test"}
-                for name in names]  # fmt: skip
+        rows: list[dict[str, object]] = [
+            {"kind": kind, "url": name if "://" in name else None, "tag": None, "ordered_at": NOON,
+             "host": urls.host(name) if "://" in name else name, "ordered_by": "a test"}
+            for name in names
+        ]  # fmt: skip
         self.lake.give(ORDERS.frame(rows))
         return self
 
@@ -62,7 +64,8 @@ class Crawl:
 
     def work(self, seconds: float = 600, **wanted: Any) -> Worked:
         """Let one worker work; time goes on from where the last one stopped."""
-        return self.run(lambda: self.worker(seconds, **wanted))
+        worked: Worked = self.run(lambda: self.worker(seconds, **wanted))
+        return worked
 
     def run(self, main: Callable[[], Any]) -> Any:
         """Run something on the crawl's clock."""

@@ -7,7 +7,7 @@ fetched, and reports what came of it in the words of the cases.
 import base64
 import datetime
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_network
 from typing import Any
 
@@ -148,6 +148,9 @@ async def _rebinding(case: Mapping[str, Any]) -> dict[str, Any]:
     class Fickle:
         async def resolve(self, host: str) -> tuple[str, ...]:
             return answers.pop(0) if len(answers) > 1 else answers[0]
+
+        async def prefetch(self, hosts: Iterable[str], at_once: int) -> None:
+            """Look nothing up ahead of time."""
 
     async def dial(address: str, port: int) -> trio.abc.Stream:
         connected.append(address)

@@ -25,9 +25,11 @@ from tests.conformance.kinds.adapter import AGENT, Adapters, Input, moment
 
 URL = "https://r.example/page"
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
-         "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
-         "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String}  # fmt: skip
+VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
+    "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
+    "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
+    "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String,
+}  # fmt: skip
 HOST = {"host": host(URL), "site": site(host(URL)), "bucket": 0, "seeded": True, "paused": False, "day_count": 0}
 TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 ATTEMPTS = 10

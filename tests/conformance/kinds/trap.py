@@ -59,7 +59,7 @@ def _budget(given: Input) -> dict[str, Json]:
 
 def _is_admitted(offer: Json, known: list[str], policy: Policy) -> bool:
     """Whether the URL becomes a frontier row; if so it is known from then on."""
-    fields = {"url": offer} if isinstance(offer, str) else offer
+    fields: Input = {"url": offer} if isinstance(offer, str) else offer
     try:
         link = _link(canonical(fields["url"]), fields.get("depth", 1))
     except NotCrawlable:

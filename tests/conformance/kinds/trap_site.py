@@ -61,7 +61,7 @@ def policy(limits: Input) -> Policy:
     }
     for name, most in limits.items():
         section, key = LIMITS.get(name, (None, None))
-        if section is not None:
+        if section is not None and key is not None:
             sections.setdefault(section, {})[key] = float(most) if key == "total_s" else most
     return Policy.model_validate(sections)
 
