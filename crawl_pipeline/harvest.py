@@ -26,7 +26,7 @@ from crawl_pipeline.core.tables import (
 )  # fmt: skip
 from crawl_pipeline.fetch.reading import FoundLinks
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
-from crawl_pipeline.planning import Asked, Plan
+from crawl_pipeline.planning import Asked, Plan, new_hosts
 
 _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
@@ -65,7 +65,7 @@ def frames(
     kept = replace(cut, visits=[visit for visit in cut.visits if visit.target.url_hash not in forgotten])
     made = {
         "links": _links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy),
-        "fetches": _fetches(cut.requests, plan, buckets),
+        "fetches": _fetches(cut.requests, plan),
         "pages": _pages(kept.visits, policy),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
@@ -168,18 +168,12 @@ def _link(url: str, kind: str, source_bucket: int, source: str, buckets: int) ->
     }  # fmt: skip
 
 
-def _fetches(requests: Sequence[Request], plan: Plan, buckets: int) -> pl.DataFrame:
+def _fetches(requests: Sequence[Request], plan: Plan) -> pl.DataFrame:
     worker = plan.lease.holder
     return FETCHES.frame([_fetch(request) | {"policy_id": request.policy_id, "worker": worker,
-                          "bucket": _bucket_of(request, plan, buckets),
+                          "bucket": request.bucket,
                           "request_id": urls.hash64(f"{worker} {request.exchange.started_at} {request.exchange.url}")}
                           for request in requests])  # fmt: skip
-
-
-def _bucket_of(request: Request, plan: Plan, buckets: int) -> int:
-    """The bucket of the host that was asked, unless it is not ours: then of the host whose robots.txt led to it."""
-    own = urls.bucket(urls.site(request.host), buckets)
-    return own if own in plan.lease.buckets else request.bucket
 
 
 def _fetch(request: Request) -> dict[str, object]:
@@ -231,13 +225,15 @@ def _hosts(
     parked = dict(plan.admitted.filter(status=PARKED).group_by("host").len().iter_rows())
     texts = _texts(plan.hosts, visits)
     by_host = {state.host: state for state in states}
+    met = [{"host": state.host, "site": urls.site(state.host), "bucket": state.bucket} for state in states]
+    known = pl.concat([plan.hosts, new_hosts(met, plan.hosts, plan.now, plan.lease.round)])
     changed = {*by_host, *checks, *gained, *plan.new_hosts["host"], *(host for host, _ in texts)}
     rows = [
         row | {"known_count": row["known_count"] + gained.get(row["host"], 0),
                "parked_count": (row["parked_count"] or 0) + parked.get(row["host"], 0)}
         | (_asked(row, by_host[row["host"]]) if row["host"] in by_host else {})
         | _checked(row, checks.get(row["host"], (0, 0)))
-        for row in trust.told(plan.hosts.filter(pl.col("host").is_in(list(changed))), texts).iter_rows(named=True)
+        for row in trust.told(known.filter(pl.col("host").is_in(list(changed))), texts).iter_rows(named=True)
     ]  # fmt: skip
     return HOSTS.frame(rows)
 
@@ -264,12 +260,18 @@ def _asked(row: Mapping[str, Any], state: HostState) -> dict[str, object]:
         "fetched_count": int(str(row["fetched_count"])) + state.asked_count, "day": day,
         "day_count": so_far + (state.asked.get(day, 0) if day else 0),
         "addresses": list(state.addresses) or row["addresses"],
-        "robots": [
-            {"origin": answer.origin, "robots_id": answer.robots_id, "state": answer.state,
-             "expires_at": answer.expires_at}
-            for answer in state.robots
-        ],
+        "robots": _answers(row["robots"] or [], state),
     }  # fmt: skip
+
+
+def _answers(stored: Sequence[Mapping[str, Any]], state: HostState) -> list[dict[str, object]]:
+    """The newest robots.txt answer of each origin; a lane that another host's robots.txt led to knows none of them."""
+    kept = {answer["origin"]: dict(answer) for answer in stored}
+    return list((kept | {
+        answer.origin: {"origin": answer.origin, "robots_id": answer.robots_id, "state": answer.state,
+                        "expires_at": answer.expires_at}
+        for answer in state.robots
+    }).values())  # fmt: skip
 
 
 def ledger(

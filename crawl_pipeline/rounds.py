@@ -191,7 +191,7 @@ class _Shift:
         rules = self.policy.round
         self.patience_s = rules.shortest_s if news else min(2 * max(self.patience_s, rules.shortest_s), rules.seconds)
         self.lanes.obey(plan.policy)
-        return dict(self.lanes.load(plan.queues, plan.promised))
+        return dict(self.lanes.load(plan.queues, plan.elsewhere))
 
     async def _asked(self, plan: Plan) -> bool:
         """Let the lanes ask until the round is worth its commit; tell whether it is the last one."""

@@ -77,9 +77,10 @@ def robots_url(url: str) -> str:
 
 
 def answer(status: int | None, failure: str | None = None) -> Answer:
-    """Say what a robots.txt answer means (RFC 9309 2.3.1); 304 means that the rules we hold still count.
+    """Say what a robots.txt answer means (RFC 9309 2.3.1).
 
-    429 asks to slow down, so taking it for "no rules" would be perverse: it counts as unreachable. A chain of
+    429 asks to slow down, so taking it for "no rules" would be perverse: it counts as unreachable. So does 304, the
+    answer to a question that is never asked. A chain of
     more than five redirects, or a broken one, may be taken for a missing file (2.3.1.2). A long file comes here as
     what was read of it; one that cannot be unpacked within the limits has rules that we do not know.
     """
@@ -87,7 +88,7 @@ def answer(status: int | None, failure: str | None = None) -> Answer:
         return "allow_all"
     if failure is not None or status is None:
         return "disallow_all"
-    if 200 <= status < 300 or status == 304:
+    if 200 <= status < 300:
         return "rules"
     return "allow_all" if 400 <= status < 500 and status != 429 else "disallow_all"
 

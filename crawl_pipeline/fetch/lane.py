@@ -8,7 +8,7 @@ hosts of a site no more are asked at once than there are places, and none out of
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -120,6 +120,11 @@ class HostLane:
         answer = self.robots.get(origin)
         return answer if answer is not None and answer.expires_at > self._clock.now() else None
 
+    def learn(self, answers: Mapping[str, RobotsAnswer]) -> None:
+        """Take over robots.txt answers of origins of which none is known here: a lane may have begun without any."""
+        for origin, answer in answers.items():
+            self.robots.setdefault(origin, answer)
+
     def keep_robots(self, answer: RobotsAnswer) -> None:
         """Obey a new robots.txt answer from now on: a Crawl-delay counts from the last request, whatever it was for."""
         self.robots[answer.origin] = answer
@@ -141,6 +146,11 @@ class HostLane:
             if gap_s > last.gap_s:
                 self.allowed_at += gap_s - last.gap_s
                 last.gap_s, self._touched = gap_s, True
+
+    @property
+    def untold(self) -> bool:
+        """Whether something has changed of which `take_state` has not told."""
+        return self._touched
 
     @property
     def unreported(self) -> int:

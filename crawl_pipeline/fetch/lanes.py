@@ -10,7 +10,7 @@ a request leaves in exactly one cut.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from weakref import WeakValueDictionary
 
@@ -19,18 +19,22 @@ import trio
 
 from crawl_pipeline.core import urls, usage
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.slots import Slots
 from crawl_pipeline.fetch import robots_desk
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lane import VALIDATORS, HostLane
 from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result
 from crawl_pipeline.fetch.turns import AddressTurns, NoTurn
-from crawl_pipeline.fetch.visits import Cut, HostQueue, Request, RobotsAnswer, Target, Visit, first
+from crawl_pipeline.fetch.visits import Cut, Elsewhere, HostQueue, Request, RobotsAnswer, Target, Visit, first
 from crawl_pipeline.fetch.wire import Headers
 
 LOOK_S = 0.05
 """How often the wait for a cut looks round, in seconds."""
+
+
+def nowhere(host: str) -> str:
+    """Let no robots.txt lead to another host."""
+    return f"nothing is known of {host}"
 
 
 class Lanes:
@@ -55,7 +59,7 @@ class Lanes:
         self._places: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
         self._lanes: dict[str, HostLane] = {}
         self._dropped: Counter[int] = Counter()
-        self._promised: Mapping[str, datetime] = {}
+        self._elsewhere: Elsewhere = nowhere
         self._in_hand: dict[int, HostLane] = {}
         self._done: list[Visit] = []
         self._requests: list[Request] = []
@@ -95,12 +99,13 @@ class Lanes:
         for lane in self._lanes.values():
             lane.obey(policy)
 
-    def load(self, queues: Iterable[HostQueue], promised: Mapping[str, datetime] | None = None) -> Counter[int]:
+    def load(self, queues: Iterable[HostQueue], elsewhere: Elsewhere = nowhere) -> Counter[int]:
         """Replace every lane's list; count the targets that each bucket now has, those still in hand included.
 
-        `promised`: when other hosts may next be asked, should a robots.txt lead to them.
+        `elsewhere`: what the lists were made with of other hosts, should a robots.txt lead to them.
         """
-        self._promised = promised or {}
+        self._elsewhere = elsewhere
+        self._forget_idle()
         for lane in self._lanes.values():
             lane.targets.clear()
         selected, started = self._in_hand_by_bucket(), list[HostLane]()
@@ -146,15 +151,18 @@ class Lanes:
         self._done, self._requests, self._robots, self._held_bytes = [], [], [], 0
         self._told_to_wait = False
         self._dropped.clear()
-        now, in_hand = trio.current_time(), {lane.host for lane in self._in_hand.values()}
-        self._lanes = {
-            host: lane for host, lane in self._lanes.items()
-            if lane.running or lane.allowed_at > now or host in in_hand
-        }  # fmt: skip
         self._turns.forget_old()
         self._room.set()
         self._room = trio.Event()
         return cut
+
+    def _forget_idle(self) -> None:
+        """Let go of lanes whose host may be asked, and of which all that is known has gone into what was loaded."""
+        now, in_hand = trio.current_time(), {lane.host for lane in self._in_hand.values()}
+        self._lanes = {
+            host: lane for host, lane in self._lanes.items()
+            if lane.running or lane.allowed_at > now or host in in_hand or lane.untold
+        }  # fmt: skip
 
     async def worth_cutting(self, patience_s: float, costs_s: float = 0.0) -> None:
         """Wait until a round is worth its commit.
@@ -218,11 +226,17 @@ class Lanes:
                 self._turns.come,
             )  # fmt: skip
             self._lanes[queue.host] = lane
+        lane.learn(queue.robots)
         return lane
 
-    def _lane_of(self, host: str, bucket: int) -> HostLane:
-        """The lane of a host that another host's robots.txt leads to, whether it has URLs to be asked for or not."""
-        return self._lane(HostQueue(host, bucket, HostPace(), self._promised.get(host), {}, ()))
+    def _lane_of(self, host: str) -> HostLane | str:
+        """The lane of a host that another host's robots.txt leads to, whether it has URLs to be asked for or not; or
+        why there is none.
+
+        Asked anew each time: a host that has a lane may have been paused since.
+        """
+        known = self._elsewhere(host)
+        return known if isinstance(known, str) else self._lane(known)
 
     def _keep(self, request: Request) -> None:
         self._requests.append(request)
@@ -274,9 +288,7 @@ class Lanes:
         return target
 
     async def _ask_robots(self, lane: HostLane, target: Target) -> bool:
-        answer, requests = await robots_desk.ask(
-            urls.origin(target.url), lane, lambda host: self._lane_of(host, lane.bucket), self._policy
-        )
+        answer, requests = await robots_desk.ask(urls.origin(target.url), lane, self._lane_of, self._policy)
         for request in requests:
             self._keep(request)
         if answer is not None:

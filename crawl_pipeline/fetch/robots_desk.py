@@ -1,7 +1,8 @@
 """Ask for an origin's robots.txt, politely, and say what its answer forbids.
 
 One request serves all who need it: the lane asks before its first page and keeps the answer until it expires. Redirects
-are followed on the spot (RFC 9309 2.3.1.2), each hop in the turn of the host it leads to.
+are followed on the spot (RFC 9309 2.3.1.2), each hop in the turn of the host it leads to. If that host is not ours to
+ask, since it is paused or another worker's, nobody knows what the file forbids: then everything is.
 """
 
 from collections.abc import Callable
@@ -29,24 +30,31 @@ def refusal(answer: RobotsAnswer, url: str) -> tuple[str, str] | None:
 
 
 async def ask(
-    origin: str, lane: HostLane, lane_of: Callable[[str], HostLane], policy: Policy
+    origin: str, lane: HostLane, lane_of: Callable[[str], HostLane | str], policy: Policy
 ) -> tuple[RobotsAnswer | None, list[Request]]:
     """Get the robots.txt of an origin of the lane's host; the lane obeys the answer from then on.
 
-    No answer if the work ends before the turn of a host that a redirect leads to.
+    `lane_of` gives the lane of a host that a redirect leads to, or says why we may not ask it. No answer if the work
+    ends before the turn of such a host.
     """
     requests: list[Request] = []
 
+    def lane_at(host: str) -> HostLane | str:
+        return lane if host == lane.host else lane_of(host)
+
     async def ask_hop(url: str) -> Exchange:
-        host = urls.host(url)
-        asked = lane if host == lane.host else lane_of(host)
+        asked = lane_at(urls.host(url))
+        assert isinstance(asked, HostLane)  # else it was barred
         requests.append(await asked.ask(url, "robots", anything, {}))
         if not asked.running:
             await asked.close()
         return requests[-1].exchange
 
     def barred(url: str) -> str | None:
-        return blocks.of_url(url, policy.block)
+        if (blocked := blocks.of_url(url, policy.block)) is not None:
+            return blocked
+        led_to = lane_at(urls.host(url))
+        return led_to if isinstance(led_to, str) else None
 
     try:
         followed = await follow(ask_hop, robots.robots_url(origin), policy.robots.hops, barred)

@@ -5,7 +5,7 @@ requests leave the lanes in cuts, each in exactly one.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -67,6 +67,10 @@ class HostQueue:
     """Pages the host may still be asked for on this day, where that is little; counted from the last cut."""
     site_left_today: int | None = None
     """The same of all hosts of its site together."""
+
+
+Elsewhere = Callable[[str], HostQueue | str]
+"""What is known of a host that another host's robots.txt leads to, or why this worker may not ask it."""
 
 
 @dataclass(slots=True)

@@ -14,11 +14,12 @@ from crawl_pipeline import ordering
 from crawl_pipeline.core import selection, settings
 from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.fetch.visits import HostQueue
+from crawl_pipeline.fetch.visits import Elsewhere, HostQueue
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import listing
 from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
 from crawl_pipeline.planning.catching_up import catch_up
+from crawl_pipeline.planning.catching_up import new_hosts as new_hosts
 from crawl_pipeline.planning.listing import Rules
 from crawl_pipeline.planning.seen import Asked as Asked
 from crawl_pipeline.planning.seen import SeenSet as SeenSet
@@ -57,7 +58,7 @@ class Plan:
     visited_before: pl.DataFrame
     queues: Sequence[HostQueue]
     next_due_at: Mapping[int, datetime]
-    promised: Mapping[str, datetime]
+    elsewhere: Elsewhere
     seen_asked: Mapping[int, Asked]
     next_at: datetime | None
     """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
@@ -85,7 +86,6 @@ def plan(
     due = listing.due(sight, fresh, in_hand, policy)
     listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
-    waiting = state.hosts.filter(pl.col("next_allowed_at") > now).select("host", "next_allowed_at")
     return Plan(
         lease=lease, now=now, policy=policy, in_force=in_force, cursors=state.cursors, admitted=state.admitted,
         refused=state.refused,
@@ -93,7 +93,7 @@ def plan(
         brought_forward=state.brought_forward, changed=state.changed, due=due.rows, due_unread=due.unread,
         judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
-        queues=listed.queues, next_due_at=next_due_at, promised=dict(waiting.iter_rows()),
+        queues=listed.queues, next_due_at=next_due_at, elsewhere=listing.elsewhere(sight, state.hosts),
         seen_asked=state.asked,
         next_at=min(
             [*next_due_at.values(), *state.brought_forward["due_at"],

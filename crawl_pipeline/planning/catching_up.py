@@ -131,16 +131,23 @@ def _hosts(
 ) -> pl.DataFrame:  # fmt: skip
     """All hosts of the leased buckets, those included that are named for the first time, as people told of them."""
     seeds = links.filter(pl.col("kind") == "seed")["host"].implode()
-    fresh = HOSTS.frame(
-        _named_hosts(links, given, in_force).join(known, on="host", how="anti")
-    ).with_columns(
-        seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, parked_count=0, fetched_count=0,
-        day_count=0, backoff_s=0.0, aside_s=0.0, calm_count=0, failures=0, found_at=sight.now, round=sight.lease.round,
-    )  # fmt: skip
-    hosts = HOSTS.frame(pl.concat([known, HOSTS.frame(fresh)]))
+    fresh = new_hosts(_named_hosts(links, given, in_force), known, sight.now, sight.lease.round)
+    hosts = HOSTS.frame(pl.concat([known, fresh]))
     return hosts.with_columns(
         seeded=pl.col("seeded") | pl.col("host").is_in(seeds), paused=_paused(given),
         next_allowed_at=_after_crash(hosts, sight, policy),
+    )  # fmt: skip
+
+
+def new_hosts(
+    named: pl.DataFrame | list[dict[str, object]], known: pl.DataFrame, now: datetime, round_: int
+) -> pl.DataFrame:
+    """Rows of those of the named hosts that are not known: nothing asked, nothing owed."""
+    return HOSTS.frame(
+        HOSTS.frame(named).join(known, on="host", how="anti").with_columns(
+            seeded=pl.lit(value=False), paused=pl.lit(value=False), known_count=0, parked_count=0, fetched_count=0,
+            day_count=0, backoff_s=0.0, aside_s=0.0, calm_count=0, failures=0, found_at=now, round=round_,
+        )
     )  # fmt: skip
 
 

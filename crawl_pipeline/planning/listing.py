@@ -14,8 +14,9 @@ import polars as pl
 from crawl_pipeline.core import blocks, robots, selection, urls, validators
 from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY
-from crawl_pipeline.fetch.visits import HostQueue, RobotsAnswer, Target
+from crawl_pipeline.fetch.visits import Elsewhere, HostQueue, RobotsAnswer, Target
 from crawl_pipeline.planning.sight import Sight
 
 Rules = dict[int, robots.Rules]
@@ -247,6 +248,25 @@ def _queues(
         )
         for (host,), targets in listed.group_by("host", maintain_order=True)
     ]  # fmt: skip
+
+
+def elsewhere(sight: Sight, hosts: pl.DataFrame) -> Elsewhere:
+    """What is known of any host that a robots.txt may lead to, `hosts` being all of the leased buckets."""
+
+    def known_of(host: str) -> HostQueue | str:
+        bucket = urls.bucket(urls.site(host), sight.lake.buckets)
+        if bucket not in sight.lease.buckets:
+            return f"{host} lies in bucket {bucket}, which this worker has not leased"
+        row = next(hosts.filter(host=host).iter_rows(named=True), None)
+        if row is None:
+            return HostQueue(host, bucket, HostPace(), None, {}, ())
+        return (
+            f"{host} is paused"
+            if row["paused"]
+            else HostQueue(host, bucket, selection.pace_of(row), row["next_allowed_at"], {}, ())
+        )
+
+    return known_of
 
 
 def _robots_in_force(

@@ -12,7 +12,6 @@ places as (
     union
     select host, bucket from fetches
     where round > (select number from laid_out)
-    and cause <> 'robots'  -- a robots.txt may lead to a host of another owner
 ),
 
 spread as (

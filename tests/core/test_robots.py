@@ -93,7 +93,7 @@ def test_sitemaps_are_resolved_and_stand_once() -> None:
     ("status", "failure", "expected"),
     [
         (200, None, "rules"),
-        (304, None, "rules"),
+        (304, None, "disallow_all"),
         (200, "too_large", "disallow_all"),
         (404, None, "allow_all"),
         (403, None, "allow_all"),

@@ -65,7 +65,7 @@ def ask_all(
 
     async def main() -> Cut:
         async with lanes_over(web, rules) as lanes:
-            lanes.load(queues)
+            lanes.load(queues, queue)
             with trio.move_on_after(seconds):
                 while not lanes.idle:
                     await trio.sleep(0.05)

@@ -46,7 +46,7 @@ def crawl(reached, routes, *targets):
             await reached.server.start(nursery)
             async with lanes_over(reached.transport, rules) as lanes:
                 host = httpx.URL(targets[0]).host
-                lanes.load([queue(host, *(target(url) for url in targets))])
+                lanes.load([queue(host, *(target(url) for url in targets))], queue)
                 while not lanes.idle:
                     await trio.sleep(0.01)
                 cut = lanes.cut()

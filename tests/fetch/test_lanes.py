@@ -300,7 +300,7 @@ def test_a_guest_of_a_host_waits_for_what_was_promised_to_it():
 
     async def main():
         async with lanes_over(web) as lanes:
-            lanes.load([queue("a.test", "/1")], {"b.test": NOON + timedelta(seconds=40)})
+            lanes.load([queue("a.test", "/1")], lambda host: queue(host, next_allowed_at=NOON + timedelta(seconds=40)))
             await lanes.worth_cutting(25)
             cut = lanes.cut()
             while not lanes.idle:
@@ -319,10 +319,10 @@ def test_a_guest_leaves_a_promise_that_the_hosts_own_list_keeps_in_a_later_round
 
     async def main():
         async with lanes_over(web) as lanes:
-            lanes.load([queue("a.test", "/1")])
+            lanes.load([queue("a.test", "/1")], queue)
             await trio.sleep(0.7)
             states = lanes.cut().hosts
-            lanes.load([queue("a.test", "/1"), queue("b.test", "/1", robots=answered(host="b.test"))])
+            lanes.load([queue("a.test", "/1"), queue("b.test", "/1", robots=answered(host="b.test"))], queue)
             while not lanes.idle:
                 await trio.sleep(0.05)
             return states
@@ -366,7 +366,9 @@ def test_robots_that_lead_to_a_host_not_to_be_asked_before_the_end_leave_the_lis
     async def main():
         async with lanes_over(web) as lanes:
             lanes.stop_at = trio.current_time() + 20
-            lanes.load([queue("a.test", "/1", "/2")], {"b.test": NOON + timedelta(seconds=1_000)})
+            lanes.load(
+                [queue("a.test", "/1", "/2")], lambda host: queue(host, next_allowed_at=NOON + timedelta(seconds=1_000))
+            )
             with trio.fail_after(1):
                 while not lanes.idle:
                     await trio.sleep(0.05)
