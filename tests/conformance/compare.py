@@ -46,6 +46,7 @@ _ENDINGS: tuple[tuple[str, Rule], ...] = (
     ("_contain", _contains),
     ("_at_least", lambda expected, got: got >= expected),
     ("_longer_than", lambda expected, got: got > expected),
+    ("_max", lambda expected, got: got <= expected),
     ("_min", lambda expected, got: got >= expected),
     ("_any", lambda expected, got: got in expected),
     ("_set", lambda expected, got: set(got) == set(expected)),
@@ -61,9 +62,11 @@ _OWN: dict[tuple[str, str], Rule] = {
     ("recrawl", "order"): lambda expected, got: got in {f"a{each}b" for each in _RELATIONS[expected[1:-1]]},
 }
 # Keys that say how another key is compared.
-_BESIDE = frozenset(("rel_tolerance", "after_s"))
+_BESIDE = frozenset(("rel_tolerance", "tolerance", "after_s"))
 # Order and repetition mean nothing in these.
-_SETS = frozenset({("links", "links"), ("links", "nofollow"), ("links", "frames"), ("links", "resources")})
+_SETS = frozenset(
+    {("links", "links"), ("links", "nofollow"), ("links", "frames"), ("links", "resources"), ("dedup", "ids")}
+)
 
 
 def differences(kind: str, expect: Mapping[str, Json], got: Mapping[str, Json]) -> dict[str, tuple[Any, Any]]:
@@ -104,6 +107,8 @@ def _agrees(kind: str, key: str, expect: Mapping[str, Json], got: Mapping[str, J
 
 def _rule(kind: str, key: str, expect: Mapping[str, Json]) -> Rule | None:
     """How the key is compared, if not for equality."""
+    if "tolerance" in expect:
+        return lambda expected, got: bool(abs(got - expected) <= expect["tolerance"])
     if "rel_tolerance" in expect:
         return lambda expected, got: bool(abs(got - expected) <= expect["rel_tolerance"] * abs(expected))
     ending = next((rule for ending, rule in _ENDINGS if key.endswith(ending)), None)

@@ -5,6 +5,7 @@ shaped like its `expect`.
 from tests.conformance.kinds import (
     charset,
     dedup,
+    dedup_seen,
     http,
     http_fetch,
     links,
@@ -29,6 +30,7 @@ ADAPTERS: Adapters = {
         http,
         http_fetch,
         dedup,
+        dedup_seen,
         trap,
         trap_site,
         recrawl,

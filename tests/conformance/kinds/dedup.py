@@ -1,5 +1,114 @@
-"""Dedup: no adapter yet; its cases are reported as not run."""
+"""Dedup: what is the same, what is nearly the same, and the arithmetic under it. Known URLs are dedup_seen's.
 
-from tests.conformance.kinds.adapter import Adapters
+A document goes the way of a fetched page: read by core.page if it is HTML, then fingerprinted by core.fingerprint.
+"""
 
-ADAPTERS: Adapters = {}
+import tempfile
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+
+from crawl_pipeline.core import fingerprint, page, sketches, tokens
+from crawl_pipeline.core.tables import PAGES, ROUNDS
+from crawl_pipeline.core.urls import hash64
+from crawl_pipeline.fetch import decoding
+from crawl_pipeline.lake import Lake
+from tests.conformance.cases import Json
+from tests.conformance.kinds.adapter import Adapters, Input, octets
+
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+BODY_LIMIT = 100_000_000
+CONSONANTS, VOWELS = "bcdfghjklmnprstvwzxq", "aeiou"
+
+
+def near(given: Input) -> dict[str, Json]:
+    """Compare two documents by the full rule."""
+    a, b = (fingerprint.signatures(pl.Series([_text(given[name])])) for name in ("a", "b"))
+    return {"near_duplicate": fingerprint.near(a, b).item()}
+
+
+def _text(document: Input) -> str:
+    if "html" in document:
+        return _read(document["html"])
+    words = list(_generated(**document["gen"])) if "gen" in document else [document["text"]]
+    for index, word in document.get("replace", ()):
+        words[index] = word
+    parts = (document.get("prepend"), *words, document.get("append"))
+    text = " ".join(part for part in parts if part)
+    before, after = document.get("wrap_html", ("", ""))
+    return _read(before + text + after) if before or after else text
+
+
+def _read(html: str) -> str:
+    return page.read(html.encode(), "https://site.example/", "text/html; charset=utf-8").text
+
+
+def _generated(seed: int, n: int) -> Iterator[str]:
+    """The words that the cases' own description defines."""
+    for _ in range(n):
+        seed = (seed * 1103515245 + 12345) % 2**31
+        k = (seed >> 8) % 10000
+        yield CONSONANTS[k % 20] + VOWELS[k // 20 % 5] + CONSONANTS[k // 100 % 20] + VOWELS[k // 2000 % 5]
+
+
+def exact(given: Input) -> dict[str, Json]:
+    """Group bodies by the hash of their content, codings undone."""
+    groups: dict[int, list[int]] = {}
+    for index, sent in enumerate(given["pages"]):
+        coding = [sent["content_encoding"]] if sent.get("content_encoding") else []
+        groups.setdefault(hash64(decoding.decode(octets(sent, "body"), coding, BODY_LIMIT)), []).append(index)
+    return {"groups": list(groups.values())}
+
+
+def hamming(given: Input) -> dict[str, Json]:
+    """Look a fingerprint up in the block index."""
+    known = _simhashes(given["fingerprints"].values()).with_columns(
+        id=pl.Series(list(given["fingerprints"]), dtype=pl.String)
+    )
+    found = fingerprint.within(known, _simhashes([given["query"]]), given["k"])
+    return {"ids": found["id"].to_list()}
+
+
+def _simhashes(digits: Iterable[str]) -> pl.DataFrame:
+    numbers = [_signed(each) for each in digits]
+    return pl.DataFrame({"id": range(len(numbers)), "simhash": pl.Series(numbers, dtype=pl.Int64)})
+
+
+def _signed(digits: str) -> int:
+    return int.from_bytes(bytes.fromhex(digits), "big", signed=True)
+
+
+def roundtrip(given: Input) -> dict[str, Json]:
+    """Store a fingerprint with a page, and read it back."""
+    with tempfile.TemporaryDirectory() as root:
+        lake = Lake.create(f"{root}/lake", 1)
+        lease = lake.claim([0], "w", NOW, 60)
+        row = {"bucket": 0, "month": "2026-07", "url_hash": 1, "text_hash": _signed(given["fingerprint"])}
+        lake.write(lease, PAGES, PAGES.frame([row]).drop("round"))
+        lake.commit(lease, ROUNDS.frame([{"bucket": 0, "links_seen": [-1], "orders_seen": -1}]).drop("round"))
+        stored = Lake.open(lake.root).scan(PAGES).select("text_hash").collect().item()
+    return {"fingerprint": f"{stored % 2**64:016x}"}
+
+
+def jaccard(given: Input) -> dict[str, Json]:
+    """Estimate from MinHashes whose features are the tokens themselves."""
+    a, b = (_minhash(given[name]) for name in ("a", "b"))
+    return {"jaccard": float(np.mean(a == b))}
+
+
+def _minhash(words: list[str]) -> sketches.Signatures:
+    if not words:
+        return np.full((1, sketches.PERMUTATIONS), 2**32 - 1, np.uint32)
+    features = np.unique(np.array([tokens.word_hash(word) for word in words], np.uint64))
+    return sketches.minhash(features, np.array([len(features)]))
+
+
+ADAPTERS: Adapters = {
+    ("dedup", "near"): near,
+    ("dedup", "exact"): exact,
+    ("dedup", "hamming"): hamming,
+    ("dedup", "roundtrip"): roundtrip,
+    ("dedup", "jaccard"): jaccard,
+}
