@@ -1,0 +1,110 @@
+"""Find the places of many keys at once: a multimap from 64-bit keys to numbers, as a few sorted arrays.
+
+A log-structured merge tree (O'Neil et al., 1996) in memory: what is added becomes a sorted run, and a run is merged with
+the one before once that is less than FANOUT times as long. So n additions cost n log n in all, a look-up
+searches a handful of runs, and nothing is ever deleted: whoever asks judges what is found.
+
+Where arrays live is not decided here: `Room` gives them, in memory or in files that are mapped.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+FANOUT = 3
+
+Numbers = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
+
+
+class Room(Protocol):
+    """Gives arrays by name."""
+
+    def grow(self, name: str, dtype: type[np.generic], length: int, width: int = 1) -> npt.NDArray[Any]:
+        """Give the array of that name with so many rows, those it had among them; what is new is 0."""
+        ...
+
+    def drop(self, name: str) -> None:
+        """Forget an array."""
+        ...
+
+
+@dataclass(slots=True)
+class Memory:
+    """Arrays in memory."""
+
+    arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+    def grow(self, name: str, dtype: type[np.generic], length: int, width: int = 1) -> npt.NDArray[Any]:
+        """Give the array of that name with so many rows."""
+        grown = np.zeros((length, width) if width > 1 else length, dtype)
+        had = self.arrays.get(name)
+        if had is not None:
+            grown[: min(len(had), length)] = had[:length]
+        self.arrays[name] = grown
+        return grown
+
+    def drop(self, name: str) -> None:
+        """Forget an array."""
+        self.arrays.pop(name, None)
+
+
+@dataclass(slots=True)
+class SortedRuns:
+    """A multimap from keys to places."""
+
+    room: Room
+    name: str
+    numbers: list[int] = field(default_factory=list)
+    runs: list[tuple[Numbers, Places]] = field(default_factory=list)
+
+    def add(self, keys: Numbers, places: Places) -> None:
+        """Add pairs."""
+        if not len(keys):
+            return
+        order = np.argsort(keys, kind="stable")
+        keys, places = keys[order], places[order]
+        while self.runs and len(self.runs[-1][0]) < FANOUT * len(keys):
+            keys, places = _merged(self.runs.pop(), (keys, places))
+            self._drop(self.numbers.pop())
+        self.numbers.append(max(self.numbers, default=0) + 1)
+        self.runs.append(self._kept(self.numbers[-1], keys, places))
+
+    def _kept(self, number: int, keys: Numbers, places: Places) -> tuple[Numbers, Places]:
+        kept_keys = self.room.grow(f"{self.name}.{number}.keys", np.int64, len(keys))
+        kept_places = self.room.grow(f"{self.name}.{number}.places", np.int32, len(keys))
+        kept_keys[:], kept_places[:] = keys, places
+        return kept_keys, kept_places
+
+    def _drop(self, number: int) -> None:
+        self.room.drop(f"{self.name}.{number}.keys")
+        self.room.drop(f"{self.name}.{number}.places")
+
+    def find(self, keys: Numbers) -> tuple[npt.NDArray[np.int64], Places]:
+        """Give, for every pair whose key is asked for, the number of the key in `keys` and the place."""
+        order = np.argsort(keys, kind="stable")  # neighbours in a run are read together
+        asked, which, places = keys[order], list[Numbers](), list[Places]()
+        for run_keys, run_places in self.runs:
+            first = np.searchsorted(run_keys, asked, "left")
+            counts = np.searchsorted(run_keys, asked, "right") - first
+            at = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+            which.append(np.repeat(order, counts))
+            places.append(run_places[at])
+        if not which:
+            return np.empty(0, np.int64), np.empty(0, np.int32)
+        return np.concatenate(which), np.concatenate(places)
+
+    def counts(self, keys: Numbers) -> npt.NDArray[np.int64]:
+        """Give how many pairs each key has."""
+        found = np.zeros(len(keys), np.int64)
+        for run_keys, _ in self.runs:
+            found += np.searchsorted(run_keys, keys, "right") - np.searchsorted(run_keys, keys, "left")
+        return found
+
+
+def _merged(a: tuple[Numbers, Places], b: tuple[Numbers, Places]) -> tuple[Numbers, Places]:
+    keys, places = np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
+    order = np.argsort(keys, kind="stable")
+    return keys[order], places[order]
