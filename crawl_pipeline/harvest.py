@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import frontier, recrawl, trust, urls, usage, validators
+from crawl_pipeline.core import fingerprint, frontier, recrawl, trust, urls, usage, validators
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import (
@@ -191,7 +191,8 @@ def _fetch(request: Request) -> dict[str, object]:
 
 
 def _pages(visits: Sequence[Visit], policy: Policy) -> pl.DataFrame:
-    return PAGES.frame([_page(visit, policy) for visit in visits if visit.page and visit.page.body is not None])
+    rows = PAGES.frame([_page(visit, policy) for visit in visits if visit.page and visit.page.body is not None])
+    return rows.with_columns(fingerprint.signatures(rows["text"]))
 
 
 def _page(visit: Visit, policy: Policy) -> dict[str, object]:

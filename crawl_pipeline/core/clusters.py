@@ -1,17 +1,18 @@
 """Clusters of nearly equal texts: stars round a representative, the same in whatever order texts came.
 
 A text is known by its exact hash; pages with equal texts hold one text. Two texts are linked if they share a band of
-their MinHashes and `fingerprint.near` says so. Texts are looked at in the order of their hashes: one that is linked to no
-representative becomes one itself, any other joins the representative it is most like (of equals, that of the smaller
-hash). So a member was always compared with its representative, and chains A~B~C join nothing else. The rule names
-one clustering of any set of texts. It is the greedy independent set of a graph in a random order, since hashes are random, and
-for that a change of one text moves, on average, one other (Censor-Hillel, Haramaty, Karnin, PODC 2016): what `apply`
-does is follow those moves, and nothing else is looked at.
+their MinHashes and `fingerprint.near` says so. Texts are looked at in the order of their hashes: one that is linked to
+no representative becomes one itself, any other joins the representative it is most like (of equals, that of the smaller
+hash). So a member was always compared with its representative, and chains A~B~C join nothing else.
 
-A key that more than `crowd` texts share is a template or an error page. Its texts are compared with the one of the smallest
-hash only, pairs are not enumerated, and it is told (`Crowd`).
+The rule names one clustering of any set of texts. It is the greedy independent set of a graph in a random order, for
+hashes are random, and then a text that comes or goes changes the part of one text, on average (Censor-Hillel,
+Haramaty, Karnin, PODC 2016). `apply` follows those changes, and looks at nothing else.
 
-Invariant: after `apply`, clusters are those that the rule gives for the texts that are there, whatever was there before.
+A key that more than `crowd` texts share is a template or an error page. Its texts are compared with the one of the
+smallest hash only, pairs are not enumerated, and it is told (`Crowd`).
+
+Invariant: after `apply`, clusters are those that the rule gives for the texts that are there, whatever was before.
 """
 
 from collections.abc import Iterable, Iterator
@@ -151,18 +152,17 @@ class Clusters:
 
     def apply(self, added: pl.DataFrame, gone: pl.Series) -> Applied:
         """Add texts (as in fingerprint.SCHEMA) that were not there, and take away others."""
-        gone = gone.unique()
-        steps = [self._step(part, gone if not number else gone.clear())
-                 for number, part in enumerate(_parts(added.unique("main_hash", keep="first", maintain_order=True)))]  # fmt: skip
+        added = added.unique("main_hash", keep="first", maintain_order=True)
+        steps = [self._step(part, gone if not number else gone.clear()) for number, part in enumerate(_parts(added))]
         changed = pl.concat([step.changed for step in steps])
         # The last word about a text, with the cluster it had at first.
         whole = changed.group_by("main_hash", maintain_order=True).agg(
             pl.col("cluster_id", "similarity").last(), pl.col("cluster_before").first()
         )
-        return Applied(whole.cast(CHANGED), pl.concat([step.merged for step in steps]))  # type: ignore[arg-type]
+        return Applied(whole.cast(CHANGED), pl.concat([step.merged for step in steps]))
 
     def _step(self, added: pl.DataFrame, gone: pl.Series) -> Applied:
-        left = self.at(gone)
+        left = np.unique(self.at(gone))
         left = left[left != NOBODY]
         were = self.hashes[self.head[left]]
         new = self._placed(added)
@@ -173,7 +173,7 @@ class Clusters:
         taken = pl.DataFrame({"main_hash": self.hashes[left], "cluster_before": were}).with_columns(
             cluster_id=None, similarity=None
         )
-        changed = pl.concat([taken.select(list(CHANGED)).cast(CHANGED), moved])  # type: ignore[arg-type]
+        changed = pl.concat([taken.select(list(CHANGED)).cast(CHANGED), moved])
         return Applied(changed, _merged(moved, set(were.tolist())))
 
     def _placed(self, added: pl.DataFrame) -> Places:
@@ -246,7 +246,8 @@ class Clusters:
     def _sharing(self, key: int, new: Places) -> Places:
         """Texts with a key that are there, the new ones included."""
         found = np.unique(self.bands.find(np.array([key], np.int64))[1])
-        return found[(self.head[found] != NOBODY) | np.isin(found, new)]
+        there: Places = found[(self.head[found] != NOBODY) | np.isin(found, new)]
+        return there
 
     def _smallest(self, at: Places) -> int:
         return int(at[np.argmin(self.hashes[at])])
@@ -283,7 +284,7 @@ class Clusters:
             {"main_hash": self.hashes[moving], "cluster_id": self.hashes[heads], "similarity": like,
              "cluster_before": pl.Series(self.hashes[before])}
         ).with_columns(pl.when(pl.lit(pl.Series(has))).then("cluster_before"))  # fmt: skip
-        return rows.filter(pl.Series(other)).select(list(CHANGED)).cast(CHANGED)  # type: ignore[arg-type]
+        return rows.filter(pl.Series(other)).select(list(CHANGED)).cast(CHANGED)
 
     def _smaller(self, moving: Places) -> _Pairs:
         """Links of these texts to smaller ones that lead, or that move themselves."""
@@ -334,26 +335,23 @@ class Clusters:
         return _Pairs(of[near], to[near], like.fill_null(0.0).to_numpy().astype(np.float32))
 
 
-def _greedy(
-    moving: Places, hashes: Numbers, links: _Pairs, head: Places
-) -> dict[int, tuple[int, float]]:
+def _greedy(moving: Places, hashes: Numbers, links: _Pairs, head: Places) -> dict[int, tuple[int, float]]:
     """Say of each text, in the order of their hashes, which representative it has, and how like that is."""
     state: dict[int, tuple[int, float]] = {place: (place, 1.0) for place in moving.tolist()}
     # The one it is most like comes first, of equals that of the smallest hash.
     order = np.lexsort((hashes[links.to], -links.like, hashes[links.of]))
-    settled = 0
-    for of, to, like in zip(links.of[order].tolist(), links.to[order].tolist(), links.like[order].tolist(), strict=True):
+    columns = (column[order].tolist() for column in (links.of, links.to, links.like))
+    for of, to, like in zip(*columns, strict=True):
         leads = state[to][0] == to if to in state else head[to] == to
         if leads and state[of][0] == of:
             state[of] = (to, like)
-        settled += 1
     return state
 
 
 def _merged(moved: pl.DataFrame, gone: Iterable[int]) -> pl.DataFrame:
     """Clusters whose representative is there and follows another one now."""
     led = (pl.col("main_hash") == pl.col("cluster_before")) & (pl.col("cluster_id") != pl.col("main_hash"))
-    return moved.filter(led & ~pl.col("main_hash").is_in(list(gone))).select(list(MERGED)).cast(MERGED)  # type: ignore[arg-type]
+    return moved.filter(led & ~pl.col("main_hash").is_in(list(gone))).select(list(MERGED)).cast(MERGED)
 
 
 def _parts(added: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -369,5 +367,5 @@ def _binary(minhashes: npt.NDArray[np.uint32]) -> pl.Series:
     """MinHashes as they are stored: 128 numbers of 32 bits, little endian."""
     rows = np.ascontiguousarray(minhashes, "<u4")
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * 4 * WIDTH
-    built = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
-    return pl.Series(built)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
+    return pl.Series(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(rows), buffers))

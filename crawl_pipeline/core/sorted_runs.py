@@ -1,8 +1,8 @@
 """Find the places of many keys at once: a multimap from 64-bit keys to numbers, as a few sorted arrays.
 
-A log-structured merge tree (O'Neil et al., 1996) in memory: what is added becomes a sorted run, and a run is merged with
-the one before once that is less than FANOUT times as long. So n additions cost n log n in all, a look-up
-searches a handful of runs, and nothing is ever deleted: whoever asks judges what is found.
+A log-structured merge tree (O'Neil et al., 1996): what is added becomes a sorted run, and a run is merged with the one
+before as long as that is less than FANOUT times as long. So n additions cost n log n in all, a look-up searches a
+handful of runs, and nothing is ever deleted: whoever asks judges what is found.
 
 Where arrays live is not decided here: `Room` gives them, in memory or in files that are mapped.
 """
@@ -87,10 +87,9 @@ class SortedRuns:
         order = np.argsort(keys, kind="stable")  # neighbours in a run are read together
         asked, which, places = keys[order], list[Numbers](), list[Places]()
         for run_keys, run_places in self.runs:
-            first = np.searchsorted(run_keys, asked, "left")
-            counts = np.searchsorted(run_keys, asked, "right") - first
+            there, first, counts = _stretches(run_keys, asked)
             at = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-            which.append(np.repeat(order, counts))
+            which.append(np.repeat(order[there], counts))
             places.append(run_places[at])
         if not which:
             return np.empty(0, np.int64), np.empty(0, np.int32)
@@ -100,8 +99,17 @@ class SortedRuns:
         """Give how many pairs each key has."""
         found = np.zeros(len(keys), np.int64)
         for run_keys, _ in self.runs:
-            found += np.searchsorted(run_keys, keys, "right") - np.searchsorted(run_keys, keys, "left")
+            there, _, counts = _stretches(run_keys, keys)
+            found[there] += counts
         return found
+
+
+def _stretches(run: Numbers, keys: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Which of the keys a run has; where each begins, and how often it is there."""
+    first = np.searchsorted(run, keys)
+    there = np.flatnonzero(run[np.minimum(first, len(run) - 1)] == keys)
+    first = first[there]
+    return there, first, np.searchsorted(run, keys[there], "right") - first
 
 
 def _merged(a: tuple[Numbers, Places], b: tuple[Numbers, Places]) -> tuple[Numbers, Places]:

@@ -137,6 +137,11 @@ COLUMNS = _columns(
     ("lang", pl.String, "", "language the page declares"),
     ("text", pl.String, "", "visible text, white space folded, a line per block"),
     ("text_hash", pl.Int64, "", "hash64 of the text: what content-seen and change detection compare"),
+    ("token_count", pl.Int32, "words", "words of the text that its fingerprints are made of"),
+    ("main_hash", pl.Int64, "", "hash64 of these words: equal for texts that differ in dates, ids and case only"),
+    ("simhash", pl.Int64, "", "SimHash of the text, 64 bits; null for texts of fewer than 10 words"),
+    ("minhash", pl.Binary, "", "MinHash of the text, 128 numbers of 32 bits, little endian, as datasketch takes them; "
+                               "null for texts of fewer than 10 words"),
     ("body_hash", pl.Int64, "", "hash64 of the decoded body"),
     ("body", pl.Binary, "", "decoded body, zstd; in `robots` the plain file"),
     ("link_count", pl.Int32, "links", "links found in the page"),
@@ -242,7 +247,7 @@ PAGES = Table(
     "one stored page",
     ("bucket", "month", "round", "url", "url_hash", "host", "fetched_at", "content_type", "charset", "title", "lang",
      "text", "word_count", "text_hash", "body_hash", "body_bytes", "body", "link_count", "canonical_url", "noindex",
-     "nofollow", "robots_directives", "usage", "tag"),
+     "nofollow", "robots_directives", "usage", "tag", "token_count", "main_hash", "simhash", "minhash"),
 )  # fmt: skip
 ORDERS = Table(
     "orders", "log", ("order", "kind", "url", "host", "site", "policy_key"), (), (),
