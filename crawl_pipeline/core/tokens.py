@@ -80,10 +80,14 @@ def words(texts: pl.Series) -> pl.Series:
 
 
 def hashed(texts: pl.Series) -> Words:
-    """Hash every word of every text: the hashes of `words`, without making the lists."""
-    found = masked(texts.fill_null("")).str.extract_all(_WORD)
-    counts = found.list.len().to_numpy().astype(np.int64)
-    coded = pc.dictionary_encode(found.explode(empty_as_null=False, keep_nulls=False).to_arrow())
+    """Hash every word of every text: the hashes of `words`."""
+    return numbered(masked(texts.fill_null("")).str.extract_all(_WORD))
+
+
+def numbered(lists: pl.Series) -> Words:
+    """Hash every word of lists of words, ids masked; none of the lists is null."""
+    counts = lists.list.len().to_numpy().astype(np.int64)
+    coded = pc.dictionary_encode(lists.explode(empty_as_null=False, keep_nulls=False).to_arrow())
     vocabulary = pl.Series("word", coded.dictionary, dtype=pl.String)
     plain = pl.select(_without_ids(vocabulary)).to_series()
     numbers = np.fromiter(map(word_hash, plain.to_list()), np.uint64, len(plain))
