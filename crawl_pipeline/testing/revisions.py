@@ -10,6 +10,7 @@ import numpy as np
 
 Page = list[str]
 Rng = np.random.Generator
+Draw = Callable[[Rng], tuple[Page, Page]]
 
 SEED = 7
 LENGTHS = {"short": (50, 100), "middle": (100, 300), "long": (300, 1_000)}
@@ -73,14 +74,19 @@ def on_one_template(rng: Rng, length: str, percent: int) -> tuple[Page, Page]:
     return first, second
 
 
-def kinds(length: str) -> dict[str, tuple[bool, Callable[[Rng], tuple[Page, Page]]]]:
+def kinds(length: str) -> dict[str, tuple[bool, Draw]]:
     """All kinds of pairs of a class: whether they are near-duplicates, and how to draw one."""
-    made: dict[str, tuple[bool, Callable[[Rng], tuple[Page, Page]]]] = {
+    return {
         "stamp": (True, lambda rng: stamped(rng, page(rng, length))),
         "block": (True, lambda rng: advertised(rng, page(rng, length))),
+        **{f"edits_{percent}": (True, _edits(length, percent)) for percent in EDITS},
+        **{f"template_{percent}": (False, _template(length, percent)) for percent in TEMPLATES},
     }
-    for percent in EDITS:
-        made[f"edits_{percent}"] = True, lambda rng, share=percent: edited(rng, page(rng, length), share)
-    for percent in TEMPLATES:
-        made[f"template_{percent}"] = False, lambda rng, share=percent: on_one_template(rng, length, share)
-    return made
+
+
+def _edits(length: str, percent: int) -> Draw:
+    return lambda rng: edited(rng, page(rng, length), percent)
+
+
+def _template(length: str, percent: int) -> Draw:
+    return lambda rng: on_one_template(rng, length, percent)
