@@ -171,6 +171,13 @@ def test_short_texts_are_near_only_within_three_bits() -> None:
     assert not _near(_text(49), _changed(_text(49), 10, 20, 30, 40))
 
 
+def test_the_likeness_leans_on_the_minhash_and_a_little_on_the_simhash() -> None:
+    frame = pl.DataFrame({"simhash": [0, 0, 0], "minhash": [bytes(512)] * 3})
+    other = pl.DataFrame({"simhash": [0, -1, (1 << 10) - 1], "minhash": [bytes(512), bytes(512), b"1" * 512]})
+    found = fingerprint.likeness(frame, other).to_list()
+    assert found == pytest.approx([1, 0.9 - 0.1 / 3, 0.079], abs=0.001)
+
+
 def test_fewer_bits_are_the_precise_rule() -> None:
     frame = pl.DataFrame({"token_count": [60], "main_hash": [1], "simhash": [0], "minhash": [bytes(512)]})
     other = frame.with_columns(main_hash=2, simhash=pl.lit((1 << 9) - 1))

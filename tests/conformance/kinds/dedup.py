@@ -85,10 +85,10 @@ def roundtrip(given: Input) -> dict[str, Json]:
     with tempfile.TemporaryDirectory() as root:
         lake = Lake.create(f"{root}/lake", 1)
         lease = lake.claim([0], "w", NOW, 60)
-        row = {"bucket": 0, "month": "2026-07", "url_hash": 1, "text_hash": _signed(given["fingerprint"])}
+        row = {"bucket": 0, "month": "2026-07", "url_hash": 1, "simhash": _signed(given["fingerprint"])}
         lake.write(lease, PAGES, PAGES.frame([row]).drop("round"))
         lake.commit(lease, ROUNDS.frame([{"bucket": 0, "links_seen": [-1], "orders_seen": -1}]).drop("round"))
-        stored = Lake.open(lake.root).scan(PAGES).select("text_hash").collect().item()
+        stored = Lake.open(lake.root).scan(PAGES).select("simhash").collect().item()
     return {"fingerprint": f"{stored % 2**64:016x}"}
 
 
