@@ -4,6 +4,7 @@ These functions open, secure, probe and read one connection. Which address is ri
 kept and what is sent over it, the transport decides.
 """
 
+import contextlib
 import select
 import ssl
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,8 @@ import trio
 from crawl_pipeline.fetch.wire import ResponseReader, WireError
 
 READ_BYTES = 65_536
+GLANCE_S = 0.001
+"""How long is looked whether a kept TLS connection is silent; less than the shortest gap."""
 BROKEN = (trio.BrokenResourceError, trio.ClosedResourceError, OSError)
 
 Dial = Callable[[str, int], Awaitable[trio.abc.Stream]]
@@ -105,16 +108,23 @@ async def dial_tcp(address: str, port: int) -> trio.abc.Stream:
     return trio.SocketStream(socket)
 
 
-def silent(connection: Connection, *, secure: bool) -> bool:
+async def silent(connection: Connection, *, secure: bool) -> bool:
     """Whether nothing is to be read: unasked bytes or an end make a kept connection unusable.
 
-    Under TLS bytes may only be a session ticket, so there the end alone counts, on systems that tell it apart (Linux).
+    Under TLS the bytes may only be a session ticket, and may have been read with the last answer already: so it is read
+    until nothing more is there. An answer that nobody asked for would else be taken for that of the next request.
     """
     if connection.socket is None:
         return True
-    poll = select.poll()
-    poll.register(connection.socket.fileno(), getattr(select, "POLLRDHUP", 0) if secure else select.POLLIN)
-    return not poll.poll(0)
+    if not secure:
+        poll = select.poll()
+        poll.register(connection.socket.fileno(), select.POLLIN)
+        return not poll.poll(0)
+    with trio.move_on_after(GLANCE_S):
+        with contextlib.suppress(*BROKEN):
+            await connection.stream.receive_some(1)
+        return False
+    return True
 
 
 def trust(more: str = "") -> ssl.SSLContext:

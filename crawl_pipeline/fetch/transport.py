@@ -193,7 +193,7 @@ class WireTransport(httpx.AsyncBaseTransport):
     async def _take(self, to: Place) -> Connection | None:
         """Take the kept connection of an origin, unless it has been closed or said something unasked."""
         connection = self._kept.get(to.host, {}).pop(to.origin, None)
-        if connection is not None and not silent(connection, secure=to.secure):
+        if connection is not None and not await silent(connection, secure=to.secure):
             await trio.aclose_forcefully(connection.stream)
             return None
         return connection

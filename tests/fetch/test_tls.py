@@ -69,6 +69,27 @@ def test_the_name_in_the_url_is_sent_as_sni_and_the_connection_is_kept(ca_file):
     assert (asked, server.connections) == ([NAME], 1)
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.05], ids=["with the answer", "later"])
+def test_an_answer_that_nobody_asked_for_is_not_taken_for_that_of_the_next_request(ca_file, after_s):
+    steps = [{"send": OK}, {"sleep_s": after_s}, {"send": OK.replace("ok", "no")}]
+
+    async def main():
+        server = Loopback({"/": [steps]}, certified(NAME))
+        async with trio.open_nursery() as nursery:
+            await server.start(nursery)
+            ask, got = asker(own := transport(ca_file)), []
+            for _ in range(3):
+                got.append(await ask(f"https://{NAME}:{server.port}/"))
+                await trio.sleep(after_s + 0.05)
+            await own.aclose()
+            nursery.cancel_scope.cancel()
+        return got, server
+
+    got, server = trio.run(main)
+    assert [one.body for one in got] == [b"ok"] * 3
+    assert server.connections == 3
+
+
 def test_an_address_in_a_url_is_proved_by_a_certificate_for_the_address(ca_file):
     got, _ = ask(certified("127.0.0.1"), transport(ca_file), name="127.0.0.1")
 
