@@ -2,6 +2,9 @@
 
 The one place where a wall clock and signals enter a crawl. Told to stop (SIGINT, SIGTERM), a worker ends its requests,
 commits and gives its lease back; killed, it leaves nothing but a lease that runs out.
+
+A worker counts its time by a clock that nobody sets. If the wall clock is set meanwhile, or the machine slept, others see
+its lease end at another time than it does, and its slots at shared addresses elsewhere: it stops, in order.
 """
 
 import os
@@ -11,7 +14,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import httpx
@@ -20,6 +23,7 @@ import trio
 from crawl_pipeline import ordering, rounds
 from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.fetch.connection import trust
+from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.reading import Readers
 from crawl_pipeline.fetch.resolver import Resolver, Times
 from crawl_pipeline.fetch.transport import WireTransport
@@ -27,6 +31,11 @@ from crawl_pipeline.lake import Lake
 from crawl_pipeline.rounds import Tell, Worked
 
 OPEN_FILES = 65_536
+STEP_S, LOOK_S = 1.0, 0.25
+"""By how much the wall clock may part from the worker's own time, and how often that is looked at; both in seconds.
+
+Network time moves both alike but for steps; slots at addresses bear no more than tenths of a second.
+"""
 
 
 def run(
@@ -46,15 +55,18 @@ def run(
 
     async def main() -> Worked:
         outside = rounds.Outside(asked, Readers(policy, lake.buckets))
-        stop = trio.Event()
+        stop, steps, now = trio.Event(), list[float](), datetime.now(UTC)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_step, Clock.start(now), lambda: datetime.now(UTC), stop, steps)
             if threading.current_thread() is threading.main_thread():
                 nursery.start_soon(_stop_on_signals, stop)
             worked = await rounds.work(
                 lake, policy, outside, buckets=range(lake.buckets) if buckets is None else buckets, worker=name(),
-                seconds=seconds, now=datetime.now(UTC), tell=tell, stop=stop,
+                seconds=seconds, now=now, tell=tell, stop=stop,
             )  # fmt: skip
             nursery.cancel_scope.cancel()
+        if steps:
+            worked.stopped = f"the clock was set by {steps[0]:+,.1f} s, or the machine slept: run it again"
         return worked
 
     ordering.policy_in_force(lake, policy)  # what was set must fit before a bucket is taken
@@ -106,6 +118,16 @@ def _trust(ca_file: str) -> ssl.SSLContext:
 async def _stop_on_signals(stop: trio.Event) -> None:
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for _ in signals:
+            stop.set()
+
+
+async def stop_on_step(own: Clock, wall: Callable[[], datetime], stop: trio.Event, steps: list[float]) -> None:
+    """Stop, and tell by how much, once the wall clock has been set."""
+    while not steps:
+        await trio.sleep(LOOK_S)
+        step_s = (wall() - own.now()).total_seconds()
+        if abs(step_s) > STEP_S:
+            steps.append(step_s)
             stop.set()
 
 
