@@ -27,6 +27,7 @@ MEANINGS = {
     "again in this batch": "links to a URL that another link of the batch leads to",
     "seen": "links to URLs known already",
     "file type": "endings of budget.skip_extensions",
+    "no host name": "a name that cannot be looked up: a part of it is empty, or over 63 letters",
     "outside scope.follow": "not of a seed's site, or host",
     "nofollow": "the link or its page asks not to follow",
 }
@@ -97,7 +98,9 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
     table = _table(f"{figures['lake']}: {figures['buckets']} buckets")
     seconds = (rounds["last_at"] - rounds["first_at"]).total_seconds() if rounds["rounds"] else 0
     pace = f", {rounds['pages'] / seconds:.1f}/s from the first round to the last" if seconds else ""
-    due = f"{frontier['due_now']:,} due, longest overdue {frontier['longest_overdue_s']:,} s"
+    due = f"{frontier['due_now']:,}, longest overdue {frontier['longest_overdue_s']:,} s"
+    if frontier["due_not_yet"]:
+        due += f"; {frontier['due_not_yet']:,} of them at hosts that rest or are paused"
     last = f"{rounds['rounds']:,}, the last at {in_words(rounds['last_at'])}"
     then = f"; next {in_words(frontier['next_due_at'])}" if frontier["next_due_at"] else ", now or later"
     rows = {

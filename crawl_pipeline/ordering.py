@@ -171,9 +171,14 @@ def _canonical(hrefs: Iterable[str]) -> list[str]:
     found, wrong = dict[str, None](), list[str]()
     for href in hrefs:
         try:
-            found[urls.canonical(href)] = None
+            url = urls.canonical(href)
         except urls.NotCrawlable as refusal:
             wrong.append(_short(f"{href}: {refusal}"))
+            continue
+        if urls.can_exist(urls.host(url)):
+            found[url] = None
+        else:
+            wrong.append(_short(f"{href}: expected a host name of parts of 1 to 63 letters"))
     _refuse("these are not URLs that can be crawled", wrong)
     return list(found)
 

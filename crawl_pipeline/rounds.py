@@ -208,7 +208,7 @@ class _Shift:
         """Nothing can be asked now: sleep until something can, or stop if that is beyond the worker's time."""
         wait_s = (plan.next_at - self.clock.now()).total_seconds() if plan.next_at else float("inf")
         if trio.current_time() + wait_s >= self.ends:
-            if wait_s >= self.policy.round.seconds:  # shorter waits are the usual pace of hosts
+            if self.ends - trio.current_time() > self.policy.round.shortest_s:
                 known = plan.next_at is not None
                 self.worked.stopped = f"nothing to ask before {plan.next_at:%F %T} UTC" if known else "nothing due"
             return True

@@ -19,9 +19,11 @@ FIGURES = {
         from rounds""",
     "frontier": """
         select count(*) as known, count(*) filter (outcome is null) as never_asked,
-               count(*) filter (due_at <= now()) as due_now, min(due_at) filter (due_at > now()) as next_due_at,
+               count(*) filter (due_at <= now()) as due_now,
+               count(*) filter (due_at <= now() and (hosts.paused or hosts.next_allowed_at > now())) as due_not_yet,
+               min(due_at) filter (due_at > now()) as next_due_at,
                coalesce(max(date_diff('second', due_at, now())) filter (due_at <= now()), 0) as longest_overdue_s
-        from frontier""",
+        from frontier left join hosts using (host)""",
     "hosts": """
         select count(*) as hosts, count(*) filter (fetched_count > 0) as asked, count(*) filter (paused) as paused,
                count(*) filter (backoff_s > 0) as backing_off

@@ -3,8 +3,8 @@
 The one place where a wall clock and signals enter a crawl. Told to stop (SIGINT, SIGTERM), a worker ends its requests,
 commits and gives its lease back; killed, it leaves nothing but a lease that runs out.
 
-A worker counts its time by a clock that nobody sets. If the wall clock is set meanwhile, or the machine slept, others see
-its lease end at another time than it does, and its slots at shared addresses elsewhere: it stops, in order.
+A worker counts its time by a clock that nobody sets. If the wall clock is set meanwhile, or the machine slept, others
+see its lease end at another time than it does, and its slots at shared addresses elsewhere: it stops, in order.
 """
 
 import os

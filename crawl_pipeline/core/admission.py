@@ -11,7 +11,7 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core import blocks, orders, trust
+from crawl_pipeline.core import blocks, orders, trust, urls
 from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.patterns import matches_any
@@ -93,6 +93,7 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
     patterns = {name: matches_any(url, getattr(scope, name)) for name in ("include", "exclude")}
     return [
         *blocks.rules(policy.block),
+        ("no host name", ~pl.col("host").str.contains(f"^{urls.HOST_NAME.pattern}$")),
         *way_rules(policy),
         (orders.FORGOTTEN, pl.col("_forgotten")),
         ("excluded by scope.exclude", patterns["exclude"]),

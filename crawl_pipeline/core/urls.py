@@ -42,6 +42,9 @@ _PLAIN_ROOTED = re.compile(rf"/{_PATH}{_QUERY}")
 # labels.
 _PLAIN_ABSOLUTE = re.compile(rf"https?://(?:(?!xn--)[a-z][a-z0-9\-]*\.)+(?!xn--)[a-z]{{2,}}/{_PATH}{_QUERY}")
 
+HOST_NAME = re.compile(r"(?:\[.+\]|[^.]{1,63}(?:\.[^.]{1,63}){0,126})")
+"""What a host may look like; ada looks at no lengths. Names of over 253 letters in many parts pass."""
+
 
 class NotCrawlable(ValueError):
     """A reference that is no URL of a page: `reason` is "syntax", "scheme" or "length"."""
@@ -170,12 +173,17 @@ def origin(url: str) -> str:
 def host(url: str) -> str:
     """Return the host of a canonical URL without port; IPv6 keeps its brackets.
 
-    A final dot, which the URL may keep, is left out: `h.example.` is the same server, and has one turn with it.
+    Final dots, which the URL may keep, are left out: `h.example.` is the same server, and has one turn with it.
     """
     authority = origin(url).partition("://")[2]
     if authority.startswith("["):
         return authority[: authority.index("]") + 1]
-    return authority.partition(":")[0].removesuffix(".")
+    return authority.partition(":")[0].rstrip(".")
+
+
+def can_exist(host: str) -> bool:
+    """Tell whether a host is an address or can be a name: no label is empty or too long (RFC 1035 2.3.4)."""
+    return bool(HOST_NAME.fullmatch(host))
 
 
 @cache

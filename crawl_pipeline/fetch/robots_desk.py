@@ -51,6 +51,8 @@ async def ask(
         return requests[-1].exchange
 
     def barred(url: str) -> str | None:
+        if not urls.can_exist(urls.host(url)):
+            return "no host name"
         if (blocked := blocks.of_url(url, policy.block)) is not None:
             return blocked
         led_to = lane_at(urls.host(url))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from crawl_pipeline.core.urls import (
     NotCrawlable,
     bucket,
+    can_exist,
     canonical,
     hash64,
     host,
@@ -151,3 +152,21 @@ def test_a_number_of_buckets_is_a_power_of_two() -> None:
 
 def test_a_final_dot_makes_no_other_host_of_a_server():
     assert host("http://h.example.:8080/x") == host("http://h.example/x") == "h.example"
+
+
+@pytest.mark.parametrize("dots", ["..", "...", "." * 300])
+def test_more_final_dots_make_no_other_host_either(dots):
+    """Each would be asked by a lane of its own, and lead to the same server."""
+    assert host(canonical(f"http://h.test{dots}/a")) == "h.test"
+
+
+@pytest.mark.parametrize(
+    "name", ["h.test", "a" * 63 + ".test", "1.2.3.4", "[::1]", "xn--bcher-kva.test", "a_b.test", "localhost"]
+)
+def test_a_name_of_parts_of_63_letters_can_exist(name):
+    assert can_exist(name)
+
+
+@pytest.mark.parametrize("name", ["", "a..test", ".test", "a" * 64 + ".test"])
+def test_a_name_with_an_empty_or_a_longer_part_cannot(name):
+    assert not can_exist(name)

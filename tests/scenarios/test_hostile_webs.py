@@ -307,7 +307,7 @@ def test_a_host_whose_turn_lies_beyond_the_end_makes_no_idle_rounds(tmp_path):
 
     assert crawl.web.paths("a.test") == ["/robots.txt", "/"]
     assert len(worked.rounds) <= 5
-    assert worked.stopped == "its time is over"
+    assert worked.stopped == "nothing to ask before 2026-03-01 12:00:40 UTC"
     crawl.check(rest_s=20)
 
 

@@ -101,3 +101,12 @@ def test_rules_of_another_host_are_obeyed_once_one_worker_has_both(tmp_path):
 
     assert crawl.asked(name) == ["/", "/yes"]
     crawl.check()
+
+
+def test_a_robots_txt_leads_to_no_name_that_cannot_exist(tmp_path):
+    crawl = Crawl(tmp_path, Host("a.test", robots(tree(1), redirect("http://../robots.txt"))))
+
+    crawl.seed("http://a.test/").work(60)
+
+    assert "no host name" in crawl.url("http://a.test/")["reason"]
+    assert crawl.rows("hosts")["host"].to_list() == ["a.test"]

@@ -1,6 +1,6 @@
 """Workers die, stall and stop at any moment; the next one finishes, and the web notices nothing."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -8,9 +8,11 @@ import pytest
 import trio
 from crawls import ALMOST, NOON, Crawl, Died, DiesAtCommit, dying_after, policy, stalling, taking
 
+from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.lake import LeaseHeld, LeaseLost
 from crawl_pipeline.testing import site
 from crawl_pipeline.testing.sites import html
+from crawl_pipeline.worker import LOOK_S, STEP_S, stop_on_step
 
 LEASE_S = 120.0
 
@@ -206,6 +208,48 @@ def test_a_worker_told_to_stop_commits_what_it_has_and_gives_its_lease_back(tmp_
     crawl.work(name="w2")
     finished(crawl)
     crawl.check_requests()
+
+
+@pytest.mark.parametrize("step_s", [3_600.0, -3_600.0], ids=["forward", "back"])
+def test_a_worker_under_which_the_clock_is_set_stops_in_order(tmp_path, step_s):
+    """Set forward, its lease is over for everybody else while it asks on."""
+    crawl = web_of_two(tmp_path)
+
+    async def main() -> Any:
+        stop, steps, own = trio.Event(), list[float](), Clock.start(crawl.now)
+
+        def wall() -> datetime:
+            return crawl.now + timedelta(seconds=step_s * (trio.current_time() - own.anchor > 4.6))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_step, own, wall, stop, steps)
+            worked = await crawl.worker(stop=stop)
+            nursery.cancel_scope.cancel()
+        return worked, steps
+
+    worked, steps = crawl.run(main)
+
+    assert steps == pytest.approx([step_s])
+    assert worked.stopped == "it was told to stop"
+    assert max(row.started for row in crawl.web.log) < 4.6 + LOOK_S
+    assert crawl.lake.leases()["released"].all()
+    crawl.check()
+    crawl.check_requests()
+
+
+def test_network_time_that_moves_the_clock_by_little_stops_nobody(tmp_path):
+    crawl = web_of_two(tmp_path)
+
+    async def main() -> Any:
+        stop, steps, own = trio.Event(), list[float](), Clock.start(crawl.now)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_on_step, own, lambda: crawl.now + timedelta(seconds=0.9 * STEP_S), stop, steps)
+            worked = await crawl.worker(stop=stop)
+            nursery.cancel_scope.cancel()
+        return worked.stopped
+
+    assert crawl.run(main) != "it was told to stop"
+    finished(crawl)
 
 
 def test_a_worker_whose_time_is_over_carries_its_list_to_the_next(tmp_path):
