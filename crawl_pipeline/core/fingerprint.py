@@ -141,7 +141,7 @@ def bands(minhash: pl.Series) -> pl.Series:
     given = values(minhash.drop_nulls()).astype("<u4", copy=False).view("<u8").reshape(-1, BANDS, ROWS // 2)
     keys = np.broadcast_to(np.arange(BANDS, dtype=np.uint64), given.shape[:2])
     for pair in range(ROWS // 2):
-        keys = sketches.mixed(keys ^ given[:, :, pair])
+        keys = tokens.mixed(keys ^ given[:, :, pair])
     rows = pl.DataFrame({"row": minhash.is_not_null().arg_true(), "bands": keys.view(np.int64)})
     every = pl.DataFrame({"row": pl.Series(range(len(minhash)), dtype=pl.UInt32)})
     return every.join(rows, on="row", how="left", maintain_order="left")["bands"].arr.to_list()

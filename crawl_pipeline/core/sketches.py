@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from crawl_pipeline.core.tokens import Counts, Hashes
+from crawl_pipeline.core.tokens import Counts, Hashes, mixed
 
 PERMUTATIONS, SEED = 128, 1
 """Values of a MinHash, and datasketch's default seed: its permutations are ours."""
@@ -24,7 +24,7 @@ _MULTIPLIER = _U(0x9E3779B97F4A7C15)
 _LANES = _U(0x0101010101010101)
 _LANE_ROOM = 255
 # Features whose permutation is kept at a time: two arrays of 4 bytes each, so that they stay in a core's own cache.
-_CHUNK = 1 << 16
+_CHUNK = 1 << 17
 
 
 def shingles(words: Hashes, counts: Counts) -> tuple[Hashes, Counts]:
@@ -41,13 +41,6 @@ def shingles(words: Hashes, counts: Counts) -> tuple[Hashes, Counts]:
         combined *= _MULTIPLIER
         combined ^= words[offset : len(words) - SHINGLE + 1 + offset]
     return _distinct(mixed(combined[whole[: 1 - SHINGLE]]), counts - (SHINGLE - 1))
-
-
-def mixed(numbers: Hashes) -> Hashes:
-    """Mix by the finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection."""
-    numbers = (numbers ^ (numbers >> _U(30))) * _U(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> _U(27))) * _U(0x94D049BB133111EB)
-    return numbers ^ (numbers >> _U(31))
 
 
 def _distinct(features: Hashes, counts: Counts) -> tuple[Hashes, Counts]:

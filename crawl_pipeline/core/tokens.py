@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
 Hashes = npt.NDArray[np.uint64]
@@ -51,9 +50,9 @@ _DATES = "|".join(
 )
 _TIMES = rf"{_EDGE}{_CLOCK}{_ZONE}"
 _UUIDS = rf"{_EDGE}[0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}{_EDGE}"
-# Of a word alone: eight or more hexadecimal digits, not letters only (a word such as `defaced`); twelve or more
-# letters and digits that change places three times, as in base64 and session numbers.
-_ID_WORD = r"^(?:[0-9a-f]{8,}|[a-z]*(?:[0-9]+[a-z]+){3,}[0-9]*)$"
+_SHORTEST_ID, _SHORTEST_MIXED_ID = 8, 12
+_BLOCK, _LONGEST = 8, 48
+_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_BLOCK + 1)], np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,7 @@ def masked(texts: pl.Series) -> pl.Series:
 def words(texts: pl.Series) -> pl.Series:
     """List the words of each text, masked ones as what stands for them; of an empty text or null, none."""
     found = masked(texts.fill_null("")).str.extract_all(_WORD)
-    return found.list.eval(_without_ids(pl.element()))
+    return found.list.eval(pl.when(_is_id(pl.element())).then(pl.lit(ID)).otherwise(pl.element()))
 
 
 def hashed(texts: pl.Series) -> Words:
@@ -87,21 +86,63 @@ def hashed(texts: pl.Series) -> Words:
 def numbered(lists: pl.Series) -> Words:
     """Hash every word of lists of words, ids masked; none of the lists is null."""
     counts = lists.list.len().to_numpy().astype(np.int64)
-    coded = pc.dictionary_encode(lists.explode(empty_as_null=False, keep_nulls=False).to_arrow())
-    vocabulary = pl.Series("word", coded.dictionary, dtype=pl.String)
-    plain = pl.select(_without_ids(vocabulary)).to_series()
-    numbers = np.fromiter(map(word_hash, plain.to_list()), np.uint64, len(plain))
-    return Words(numbers[coded.indices.to_numpy()], counts)
+    flat = lists.explode(empty_as_null=False, keep_nulls=False)
+    hashes = _hashes(flat)
+    long_ = (flat.str.len_bytes() >= _SHORTEST_ID).arg_true()
+    may_be = long_.filter(flat.gather(long_).str.contains("[0-9]"))
+    ids = may_be.filter(pl.select(_is_id(pl.lit(flat.gather(may_be)))).to_series())
+    hashes[ids.to_numpy()] = word_hash(ID)
+    return Words(hashes, counts)
 
 
 def word_hash(word: str) -> int:
-    """Give the 64-bit XXH3 of a word in UTF-8, seed 0; stored fingerprints depend on it, so it never changes."""
-    return xxh3_64_intdigest(word.encode())
+    """Hash one word to 64 bits; stored fingerprints depend on it, so it never changes.
+
+    The hash is the length of its UTF-8 in bytes, and for each eight of these, the last ones filled up with zeros and
+    read as a little-endian number, becomes `mixed(hash ^ number)`. Over _LONGEST bytes it is the XXH3, seed 0.
+    """
+    encoded = word.encode()
+    if len(encoded) > _LONGEST:
+        return xxh3_64_intdigest(encoded)
+    found = np.array([len(encoded)], np.uint64)
+    for at in range(0, max(len(encoded), 1), _BLOCK):
+        block = int.from_bytes(encoded[at : at + _BLOCK], "little")
+        found = mixed(found ^ np.uint64(block))
+    return int(found[0])
 
 
-def _without_ids(word: pl.Expr | pl.Series) -> pl.Expr:
-    given = pl.lit(word) if isinstance(word, pl.Series) else word
-    long_ = given.str.len_bytes() >= 8
-    is_id = long_ & given.str.contains(r"[0-9]") & given.str.contains(_ID_WORD)
-    short = given.str.len_bytes() < 12
-    return pl.when(is_id & (~short | given.str.contains(r"^[0-9a-f]+$"))).then(pl.lit(ID)).otherwise(given)
+def mixed(numbers: Hashes) -> Hashes:
+    """Mix by the finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _hashes(words: pl.Series) -> Hashes:
+    """Hash a column of words, a block of all of them at a time; a table of distinct words costs twice as much."""
+    stored = words.to_arrow(compat_level=pl.CompatLevel.oldest())  # one buffer of bytes, and where words begin
+    bounds = np.frombuffer(stored.buffers()[1], np.int64)[stored.offset : stored.offset + len(stored) + 1]
+    text = np.zeros(int(bounds[-1]) + _BLOCK, np.uint8)
+    text[:-_BLOCK] = np.frombuffer(stored.buffers()[2] or b"", np.uint8)[: bounds[-1]]
+    blocks = np.ndarray(len(text) - _BLOCK + 1, "<u8", text, strides=(1,))  # the eight bytes from each byte on
+    starts, sizes = bounds[:-1], np.diff(bounds)
+    found = mixed(sizes.astype(np.uint64) ^ (blocks[starts] & _MASKS[np.minimum(sizes, _BLOCK)]))
+    for at in range(_BLOCK, _LONGEST, _BLOCK):
+        live = np.flatnonzero(sizes > at)
+        block = blocks[starts[live] + at] & _MASKS[np.minimum(sizes[live] - at, _BLOCK)]
+        found[live] = mixed(found[live] ^ block)
+    for longest in np.flatnonzero(sizes > _LONGEST).tolist():
+        found[longest] = word_hash(words[longest])
+    return found
+
+
+def _is_id(word: pl.Expr) -> pl.Expr:
+    """Tell an id by the word alone.
+
+    It is hexadecimal and not all letters (`defaced` is a word), or letters and digits change places three times in it,
+    as in base64 and session numbers.
+    """
+    length = word.str.len_bytes()
+    hexadecimal = (length >= _SHORTEST_ID) & word.str.contains("^[0-9a-f]*[0-9][0-9a-f]*$")
+    mixed = (length >= _SHORTEST_MIXED_ID) & word.str.contains("^[a-z]*(?:[0-9]+[a-z]+){3,}[0-9]*$")
+    return hexadecimal | mixed

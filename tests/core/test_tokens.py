@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from crawl_pipeline.core.tokens import DATE, ID, TIME, hashed, word_hash, words
 
+PINNED = [0, 6725863649267003529, 9199880619984171149, 7422497356208214657]
+
 
 def _words(text: str) -> list[str]:
     found: list[str] = words(pl.Series([text])).to_list()[0]
@@ -58,6 +60,18 @@ def test_hashes_are_those_of_the_words_in_order() -> None:
     found = hashed(texts)
     assert found.counts.tolist() == [3, 0, 0, 2]
     assert found.hashes.tolist() == [word_hash(word) for word in ("one", "two", "one", ID, "two")]
+
+
+def test_words_of_every_length_have_the_hash_that_is_documented() -> None:
+    given = [letter * length for letter in "aé" for length in (*range(1, 60), 200)]
+    found = hashed(pl.Series([" ".join(given)])).hashes.tolist()
+    assert found == [word_hash(word) for word in given]
+    assert len(set(found)) == len(given)
+
+
+def test_word_hashes_never_change() -> None:
+    hashes = [word_hash(word) for word in ("", "word", "dictionary", "w" * 49)]
+    assert hashes == PINNED
 
 
 def test_no_text_at_all_is_no_words() -> None:
