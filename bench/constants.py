@@ -25,8 +25,6 @@ from crawl_pipeline import corpus, maintenance, planning
 from crawl_pipeline.lake import Lake
 
 MILLION = 1_000_000
-CONTENT = ("body", "text")
-"""Columns of `pages` that hold content; the others are metadata."""
 
 
 def of_state(count: int) -> dict[str, float]:
@@ -58,12 +56,11 @@ def of_state(count: int) -> dict[str, float]:
 
 def of_pages(lake: Lake) -> dict[str, float]:
     """Bytes per page, request and link, and links per page, of a lake that a crawl has left."""
-    pages, chunks = lake.size("pages").rows, _chunks(lake, "pages")
-    content = sum(chunks[name] for name in CONTENT)
+    pages, contents, chunks = lake.size("pages").rows, lake.size("contents").rows, _chunks(lake, "contents")
     links = lake.size("links").rows
     return {
-        "page_body_bytes": chunks["body"] / pages, "page_text_bytes": chunks["text"] / pages,
-        "page_metadata_bytes": (sum(chunks.values()) - content) / pages,
+        "page_body_bytes": chunks["body"] / contents, "page_text_bytes": chunks["text"] / contents,
+        "page_metadata_bytes": sum(_chunks(lake, "pages").values()) / pages,
         "request_bytes": sum(_chunks(lake, "fetches").values()) / lake.size("fetches").rows,
         "link_bytes": sum(_chunks(lake, "links").values()) / links, "links_per_page": links / pages,
     }  # fmt: skip

@@ -125,7 +125,7 @@ def measure(root: str, rounds: int, ways: bool) -> dict[str, Any]:
         _steps(watch, lake, lease, cursors, now, sieve)
         plan = watch.time("plan", lambda: planning.plan(lake, lease, cursors, POLICY, now, (), {}, seen=seen))  # noqa: B023
         cut = outcomes(plan, known, now)
-        made = watch.time("harvest", harvest.frames, plan, cut, plan.fetch_list, plan.visited_before, 1, POLICY)
+        made = watch.time("harvest", harvest.frames, plan, cut, plan.fetch_list, plan.visited_before, 1, POLICY, {})
         timings = harvest.Timings(now, now, 1.0, 1.0)
         rows = harvest.ledger(plan, cut, {0: plan.fetch_list.height}, made, timings, POLICY, 1)
         before = _bytes(root)

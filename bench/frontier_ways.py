@@ -13,8 +13,9 @@ import deltalake
 import polars as pl
 from deltalake import write_deltalake
 
+from crawl_pipeline.core.tables import FRONTIER
 from crawl_pipeline.lake import Lake
-from crawl_pipeline.lake.delta import WRITER
+from crawl_pipeline.lake.delta import writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def merged(lake: Lake, changed: pl.DataFrame, folder: str) -> Price:
     def step() -> None:
         merge = table.merge(
             changed, "known.url_hash = changed.url_hash", source_alias="changed", target_alias="known",
-            writer_properties=WRITER,
+            writer_properties=writer(FRONTIER),
         )  # fmt: skip
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
@@ -64,11 +65,11 @@ def rewritten(lake: Lake, changed: pl.DataFrame, folder: str) -> Price:
         known = pl.scan_parquet(table.file_uris(), glob=False)
         kept = known.join(changed.lazy(), on="url_hash", how="anti")
         rows = pl.concat([kept, changed.lazy().select(kept.collect_schema().names())]).collect().rechunk()
-        write_deltalake(table, rows, mode="overwrite", writer_properties=WRITER)
+        write_deltalake(table, rows, mode="overwrite", writer_properties=writer(FRONTIER))
 
     return priced(f"{folder}/rewrite", step)
 
 
 def _plain(lake: Lake, root: str) -> deltalake.DeltaTable:
-    write_deltalake(root, lake.scan("frontier").collect().rechunk(), writer_properties=WRITER)
+    write_deltalake(root, lake.scan("frontier").collect().rechunk(), writer_properties=writer(FRONTIER))
     return deltalake.DeltaTable(root)

@@ -33,10 +33,12 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-NOT_FORGOTTEN = (
-    " and (bucket, url_hash) not in (select (bucket, url_hash) from main.frontier where status = 'forgotten')"
-)
-"""Pages of forgotten URLs are not shown; that they are stored stands in snapshot.stored_pages, for the accounts."""
+NOT_FORGOTTEN = {
+    "pages": " and (bucket, url_hash) not in (select (bucket, url_hash) from main.frontier where status = 'forgotten')",
+    "contents": " and (round, body_hash, charset) in (select (content_round, body_hash, charset) from main.pages)",
+}
+"""Pages of forgotten URLs are not shown, nor contents that no other page has. That such pages are stored stands in
+snapshot.stored_pages, for the accounts."""
 
 
 class QueryError(Exception):
@@ -105,7 +107,8 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
                 connection.execute(
                     f"create view snapshot.stored_pages as select bucket, round, url_hash from ({visible})"
                 )
-                visible += NOT_FORGOTTEN if _forgets(connection) else ""
+            if table.name in NOT_FORGOTTEN and _forgets(connection):
+                visible += NOT_FORGOTTEN[table.name]
             connection.execute(f"create view main.{table.name} as {visible}")
             _comment(connection, table)
             if table is ROUNDS:

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import fingerprint, frontier, recrawl, trust, urls, usage, validators
+from crawl_pipeline import storing
+from crawl_pipeline.contents import Stored
+from crawl_pipeline.core import frontier, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import (
     FETCHES,
     HOSTS,
     LINKS,
-    PAGES,
     ROBOTS,
     ROUNDS,
     TIME,
@@ -47,11 +48,13 @@ class Timings:
 
 
 def frames(
-    plan: Plan, cut: Cut, before: pl.DataFrame, visited_before: pl.DataFrame, buckets: int, policy: Policy
-) -> dict[str, pl.DataFrame]:
+    plan: Plan, cut: Cut, before: pl.DataFrame, visited_before: pl.DataFrame, buckets: int, policy: Policy,
+    stored: Stored,
+) -> dict[str, pl.DataFrame]:  # fmt: skip
     """Rows of the logs and of the state.
 
-    before: frontier rows of everything that could be visited; visited_before: their rows of change_frequency.
+    before: frontier rows of everything that could be visited; visited_before: their rows of change_frequency; stored:
+    contents that need not be stored again.
     """
     visits = _visits(cut.visits, plan.lease.round)
     learnt = recrawl.learn(visited_before, visits, policy)
@@ -66,7 +69,8 @@ def frames(
     made = {
         "links": _links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy),
         "fetches": _fetches(cut.requests, plan),
-        "pages": _pages(kept.visits, policy),
+        "pages": storing.pages(kept.visits, stored, plan.lease.round, policy),
+        "contents": storing.contents(kept.visits, stored, policy),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
         "hosts": _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)),
@@ -190,29 +194,6 @@ def _fetch(request: Request) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _pages(visits: Sequence[Visit], policy: Policy) -> pl.DataFrame:
-    rows = PAGES.frame([_page(visit, policy) for visit in visits if visit.page and visit.page.body is not None])
-    return rows.with_columns(fingerprint.signatures(rows["text"]))
-
-
-def _page(visit: Visit, policy: Policy) -> dict[str, object]:
-    page, request = visit.page, visit.request
-    assert page is not None
-    assert request is not None
-    training = policy.scope.no_training == "record" or not usage.forbids_training(request.usage)
-    kept = training and not (page.noindex and policy.scope.noindex)
-    return {
-        "bucket": visit.bucket, "month": visit.ended_at.strftime("%Y-%m"), "url": visit.target.url,
-        "url_hash": visit.target.url_hash, "host": urls.host(visit.target.url), "fetched_at": visit.ended_at,
-        "content_type": first(request.exchange, "content-type"), "charset": page.charset, "title": page.title,
-        "lang": page.lang, "text": page.text if kept else None, "word_count": page.word_count,
-        "text_hash": page.text_hash, "body_hash": page.body_hash, "body_bytes": len(request.exchange.body),
-        "body": page.body if kept else None, "link_count": len(page.links.urls),
-        "canonical_url": page.canonical_url, "noindex": page.noindex, "nofollow": page.nofollow,
-        "robots_directives": page.robots_directives, "usage": request.usage, "tag": visit.target.tag,
-    }  # fmt: skip
-
-
 def _robots(answers: Sequence[RobotsAnswer]) -> pl.DataFrame:
     names = [name for name in ROBOTS.schema if name != "round"]
     return ROBOTS.frame([{name: getattr(answer, name) for name in names} for answer in answers])
@@ -291,7 +272,7 @@ def ledger(
         for (bucket,), links in made["links"].group_by("source_bucket")
     }
     counts = {name: dict(made[table].group_by("bucket").len().iter_rows()) for name, table in
-              (("request_count", "fetches"), ("page_count", "pages"))}  # fmt: skip
+              (("request_count", "fetches"), ("page_count", "pages"), ("content_count", "contents"))}  # fmt: skip
     admitted = dict(plan.admitted.group_by("bucket").len().iter_rows())
     parked = _parked(plan)
     wire = dict(made["fetches"].group_by("bucket").agg(pl.col("wire_bytes").sum()).iter_rows())

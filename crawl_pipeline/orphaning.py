@@ -86,8 +86,8 @@ def _ledger(last: pl.DataFrame, rows: pl.DataFrame, buckets: int, now: datetime)
     """A row of `rounds` per bucket with changes: nothing was selected or read, all cursors stay."""
     changed = {bucket: of for (bucket,), of in rows.group_by("bucket")}
     nothing = {"selected_count": 0, "outcomes": [], "left_out": [], "links_read_count": 0, "admitted_count": 0,
-               "refused": [], "request_count": 0, "page_count": 0, "wire_bytes": 0, "links_to": [0] * buckets,
-               "plan_s": 0.0, "fetch_s": 0.0, "policy_id": None, "seed": None,
+               "refused": [], "request_count": 0, "page_count": 0, "content_count": 0, "wire_bytes": 0,
+               "links_to": [0] * buckets, "plan_s": 0.0, "fetch_s": 0.0, "policy_id": None, "seed": None,
                "started_at": now, "ended_at": now}  # fmt: skip
     return ROUNDS.frame(
         [row | nothing | {"round": None} | _said(row, changed[row["bucket"]]) for row in last.iter_rows(named=True)

@@ -128,7 +128,7 @@ class _Work:
     def _round(self, lease: Lease) -> None:
         lake, policy, began = self.lake, self.policy, self.clock()
         plan = planning.plan(lake, lease, planning.read_cursors(lake, lease), policy, began, (), {}, seconds=0.0)
-        made = harvest.frames(plan, NOTHING, FRONTIER.empty(), CHANGE_FREQUENCY.empty(), lake.buckets, policy)
+        made = harvest.frames(plan, NOTHING, FRONTIER.empty(), CHANGE_FREQUENCY.empty(), lake.buckets, policy, {})
         timings = harvest.Timings(began, self.clock(), (self.clock() - began).total_seconds(), 0.0)
         lake.write_all(lease, made)
         lake.commit(lease, harvest.ledger(plan, NOTHING, {}, made, timings, policy, lake.buckets))

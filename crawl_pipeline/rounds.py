@@ -16,7 +16,7 @@ import httpx
 import polars as pl
 import trio
 
-from crawl_pipeline import harvest, ordering, planning
+from crawl_pipeline import contents, harvest, ordering, planning
 from crawl_pipeline.core import robots
 from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
@@ -30,7 +30,7 @@ from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import Cursors, Plan, SeenSet
 
 FOLDED = ("frontier", "hosts", "change_frequency")
-TIDIED = ("rounds", "fetches", "links", "robots", "pages")
+TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents")
 FOLD_EVERY, TIDY_EVERY = 5, 30
 """Rounds between two looks for long tails of state, and for small files in the logs."""
 SPARE = 0.1
@@ -217,7 +217,8 @@ class _Shift:
 
     def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
         """Write the round, commit it, renew the lease: the next round's number."""
-        made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy)
+        stored = contents.stored(self.lake, cut.visits)
+        made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored)
         rows = harvest.ledger(plan, cut, selected, made, timings, plan.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from crawl_pipeline import rests
 from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.core.tables import COLUMNS, PAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,25 @@ select tag, topic, region, coalesce(band, 1) as band, seeds, coalesce(pages, 0) 
 from given left join stored using (tag)
 """
 
+_DOCUMENTS = """
+select p.*, c.body, c.text
+from pages p left join contents c
+    on c.round = p.content_round and c.body_hash = p.body_hash and c.charset = p.charset
+"""
+
+# A page may be stored many times over the rounds; what it is a copy of is the first page that brought the content.
+_COPIES = """
+with first as (
+    select content_round, body_hash, charset,
+        min_by(url, (round, url)) as url, min_by(url_hash, (round, url)) as url_hash
+    from pages where content_round is not null group by all
+)
+select p.bucket, p.round, p.host, p.url, p.url_hash, p.fetched_at, f.url as copy_of, p.content_round, p.body_hash,
+    p.body_bytes
+from pages p join first f using (content_round, body_hash, charset)
+where p.url_hash <> f.url_hash
+"""
+
 VIEWS = (
     View(
         "unfetched", "a URL without a stored page, known or only linked to, and why", {
@@ -112,6 +132,27 @@ VIEWS = (
             "since_at": "when it was found; if it was asked for, the end of the round it got its state in [UTC]",
             "until_at": "the next try, the host's turn, robots.txt read again; null: not by itself [UTC]",
         }, _UNFETCHED,
+    ),
+    View(
+        "documents", "a stored page with its body and text", {
+            **{name: COLUMNS[name].meaning for name in PAGES.column_names},
+            "body": COLUMNS["body"].meaning,
+            "text": COLUMNS["text"].meaning,
+        }, _DOCUMENTS,
+    ),
+    View(
+        "copies", "a stored page whose content another URL had brought: nothing was stored again but its row", {
+            "bucket": COLUMNS["bucket"].meaning,
+            "round": COLUMNS["round"].meaning,
+            "host": COLUMNS["host"].meaning,
+            "url": COLUMNS["url"].meaning,
+            "url_hash": COLUMNS["url_hash"].meaning,
+            "fetched_at": COLUMNS["fetched_at"].meaning,
+            "copy_of": "the URL that brought the content",
+            "content_round": COLUMNS["content_round"].meaning,
+            "body_hash": COLUMNS["body_hash"].meaning,
+            "body_bytes": "what it would have cost to store it again, before compression [bytes]",
+        }, _COPIES,
     ),
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crawl_pipeline.lake import Lake
     from crawl_pipeline.rounds import Done
 
-WRITTEN = ("links", "fetches", "pages", "robots", "frontier", "hosts", "change_frequency", "rounds")
+WRITTEN = ("links", "fetches", "pages", "contents", "robots", "frontier", "hosts", "change_frequency", "rounds")
 GROUP = "crawl_round"
 OWNERS = ["team:crawl"]
 TOLD_TO_STOP = "it was told to stop"

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 Facts = Mapping[str, int | float]
 
-_COUNTS = ("selected_count", "request_count", "page_count", "links_read_count", "admitted_count", "wire_bytes")
+_COUNTS = ("selected_count", "request_count", "page_count", "content_count", "links_read_count",
+           "admitted_count", "wire_bytes")  # fmt: skip
 
 
 def line(round_: int, rows: pl.DataFrame) -> str:
@@ -77,6 +78,7 @@ def _of_bucket(rows: pl.DataFrame, fetches: pl.DataFrame, host_count: int) -> di
             "rows": total["page_count"],
             "pages_per_s": total["page_count"] / fetch_s if fetch_s else 0.0,
         },
+        "contents": {"rows": total["content_count"]},
         "robots": {"rows": fetches.filter(cause="robots").height},
         "frontier": {
             "dagster/partition_row_count": last["known_count"], "known": last["known_count"], "due": last["due_count"],

@@ -142,8 +142,10 @@ COLUMNS = _columns(
     ("simhash", pl.Int64, "", "SimHash of the text, 64 bits; null for texts of fewer than 10 words"),
     ("minhash", pl.Binary, "", "MinHash of the text, 128 numbers of 32 bits, little endian, as datasketch takes them; "
                                "null for texts of fewer than 10 words"),
-    ("body_hash", pl.Int64, "", "hash64 of the decoded body"),
-    ("body", pl.Binary, "", "decoded body, zstd; in `robots` the plain file"),
+    ("body_hash", pl.Binary, "", "BLAKE2b of the decoded body, 16 bytes: with the charset it names a content"),
+    ("body", pl.Binary, "", "decoded body, as it came"),
+    ("content_round", pl.Int64, "", "the round that stored the page's content: with body_hash and charset it finds the "
+                                    "row of `contents`; an earlier one if the page is a copy; null: not kept"),
     ("link_count", pl.Int32, "links", "links found in the page"),
     ("word_count", pl.Int32, "words", "words of the text"),
     ("canonical_url", pl.String, "", "canonical URL the page declares for itself"),
@@ -213,6 +215,7 @@ COLUMNS = _columns(
     ("left_out", TALLY, "", "due URLs not selected, by reason"),
     ("request_count", pl.Int64, "requests", "requests sent, whatever their cause"),
     ("page_count", pl.Int64, "pages", "pages stored"),
+    ("content_count", pl.Int64, "contents", "contents stored: fewer than pages by copies, and by what is not kept"),
     ("links_read_count", pl.Int64, "links", "links read from the log: admitted plus refused"),
     ("admitted_count", pl.Int64, "URLs", "links that became frontier rows"),
     ("links_to", pl.List(pl.Int32), "links", "links this round wrote, by target bucket"),
@@ -246,8 +249,13 @@ PAGES = Table(
     "pages", "log", ("url_hash", "round"), ("bucket", "month"), ("host", "url"),
     "one stored page",
     ("bucket", "month", "round", "url", "url_hash", "host", "fetched_at", "content_type", "charset", "title", "lang",
-     "text", "word_count", "text_hash", "body_hash", "body_bytes", "body", "link_count", "canonical_url", "noindex",
+     "word_count", "text_hash", "body_hash", "content_round", "body_bytes", "link_count", "canonical_url", "noindex",
      "nofollow", "robots_directives", "usage", "tag", "token_count", "main_hash", "simhash", "minhash"),
+)  # fmt: skip
+CONTENTS = Table(
+    "contents", "log", ("round", "body_hash", "charset"), ("month",), ("round",),
+    "one content: a body and its text, stored once for all pages that have it",
+    ("bucket", "month", "round", "body_hash", "charset", "body_bytes", "body", "text"),
 )  # fmt: skip
 ORDERS = Table(
     "orders", "log", ("order", "kind", "url", "host", "site", "policy_key"), (), (),
@@ -286,8 +294,8 @@ ROUNDS = Table(
     "one round of one bucket; writing it is the round's commit",
     ("bucket", "round", "epoch", "worker", "policy_id", "seed", "started_at", "ended_at", "selected_count",
      "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
-     "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "parked_count", "due_count", "next_due_at",
-     "seen_asked_count", "seen_maybe_count", "seen_false_count", "plan_s", "fetch_s", "note"),
+     "content_count", "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "parked_count", "due_count",
+     "next_due_at", "seen_asked_count", "seen_maybe_count", "seen_false_count", "plan_s", "fetch_s", "note"),
 )  # fmt: skip
 LEASES = Table(
     "leases", "control", ("bucket",), (), ("bucket",),
@@ -298,6 +306,6 @@ LEASES = Table(
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        LINKS, FETCHES, PAGES, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, ROUNDS, LEASES,
+        LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, ROUNDS, LEASES,
     )
 }  # fmt: skip

@@ -1,8 +1,8 @@
 """Read bodies in worker processes that may be killed.
 
-A body goes in; text, hashes, links and the compressed body come out. Parsing hostile markup can take minutes or crash
-natively and neither thread nor cancellation stops it, so it runs in processes: a batch has a deadline, and of a batch
-that misses it or dies each page is tried alone, so that only the culprit is lost. Nothing is fetched here.
+A body goes in; text, hashes and links come out. Parsing hostile markup can take minutes or crash natively and neither
+thread nor cancellation stops it, so it runs in processes: a batch has a deadline, and of a batch that misses it or dies
+each page is tried alone, so that only the culprit is lost. Nothing is fetched here.
 """
 
 import os
@@ -15,9 +15,9 @@ from typing import Any
 
 import trio
 import trio_parallel
-import zstandard
 
 from crawl_pipeline.core import page, sitemap, urls
+from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.slate import Slate, on_slate
 
@@ -59,8 +59,7 @@ class ReadPage:
     text: str | None = None
     text_hash: int | None = None
     word_count: int = 0
-    body_hash: int | None = None
-    body: bytes | None = None
+    body_hash: bytes | None = None
     title: str | None = None
     lang: str | None = None
     charset: str | None = None
@@ -186,7 +185,7 @@ def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
     )  # fmt: skip
     return ReadPage(
         links=links, text=found.text, text_hash=urls.hash64(found.text), word_count=len(found.text.split()),
-        body_hash=urls.hash64(body.body), body=_zstd().compress(body.body), title=found.title, lang=found.lang,
+        body_hash=content_hash(body.body), title=found.title, lang=found.lang,
         charset=found.charset, canonical_url=found.canonical, noindex=found.noindex, nofollow=found.nofollow,
         robots_directives=found.robots_directives or None,
     )  # fmt: skip
@@ -219,8 +218,3 @@ def _columns(
 @lru_cache(maxsize=100_000)
 def _bucket_of_host(host: str, buckets: int) -> int:
     return urls.bucket(urls.site(host), buckets)
-
-
-@lru_cache(maxsize=1)
-def _zstd() -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=3)

@@ -41,12 +41,12 @@ STATISTICS = frozenset(
 )  # fmt: skip
 ROW_GROUP = 65_536
 """Rows that a reader can skip together inside a file."""
+CONTENT_GROUP = 1_024
+"""The same of a table of bodies, some ten thousand times as long as other rows: a reader of one skips the rest."""
 # Hashes are noise: a dictionary of them only adds its indices, two bytes a value, and a step to read them.
 _NOISE = ("url_hash", "source_hash", "text_hash", "body_hash", "request_id")
-WRITER = WriterProperties(
-    compression="ZSTD", compression_level=3, max_row_group_size=ROW_GROUP,
-    column_properties={name: ColumnProperties(dictionary_enabled=False) for name in _NOISE},
-)  # fmt: skip
+# Nobody looks for bodies between two bodies.
+_CONTENT = ("body", "text")
 PROPERTIES = {
     "delta.checkpointInterval": "20",  # opening stays under 10 ms; at the default of 100 it was 38 ms
     "delta.enableExpiredLogCleanup": "false",  # never from a writer: delta-rs #3692
@@ -54,6 +54,22 @@ PROPERTIES = {
 AFTER_COMMIT = PostCommitHookProperties(cleanup_expired_logs=False)
 WEEK = 168
 """Hours that a file outlives its last use, at least."""
+
+
+def writer(table: Table) -> WriterProperties:
+    """How a table's files are written.
+
+    Bodies lie in them as they came: pages of a host are alike, and Parquet's zstd sees a megabyte of them at once.
+    """
+    plain = {name: ColumnProperties(dictionary_enabled=False) for name in _NOISE}
+    if not set(_CONTENT) <= set(table.column_names):
+        return WriterProperties(
+            compression="ZSTD", compression_level=3, max_row_group_size=ROW_GROUP, column_properties=plain
+        )
+    bare = {name: ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE") for name in _CONTENT}
+    return WriterProperties(
+        compression="ZSTD", compression_level=3, max_row_group_size=CONTENT_GROUP, column_properties=plain | bare
+    )
 
 
 class LakeMissing(Exception):
@@ -143,7 +159,7 @@ class DeltaTable:
             else:
                 write_deltalake(
                     self.uri, rows, mode="error", partition_by=partitions, configuration=settings,
-                    storage_options=self._options, writer_properties=WRITER,
+                    storage_options=self._options, writer_properties=writer(self.table),
                 )  # fmt: skip
         except DeltaError:
             if self.exists():
@@ -282,12 +298,12 @@ class DeltaTable:
         rows = change.rows.rechunk() if isinstance(change.rows, pl.DataFrame) else change.rows
         if change.replaces is None:
             write_deltalake(
-                opened, rows, mode="append", writer_properties=WRITER,
+                opened, rows, mode="append", writer_properties=writer(self.table),
                 commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
             )  # fmt: skip
         else:
             write_deltalake(
-                opened, rows, mode="overwrite", predicate=change.replaces, writer_properties=WRITER,
+                opened, rows, mode="overwrite", predicate=change.replaces, writer_properties=writer(self.table),
                 commit_properties=properties, post_commithook_properties=AFTER_COMMIT,
             )  # fmt: skip
         return opened.version()  # the version of this very commit, whoever committed before or after

@@ -79,11 +79,21 @@ def _range(chosen: pl.DataFrame) -> tuple[int, int]:
 
 def _rows(opened: DeltaTable, live: pl.DataFrame, crowd: Crowd) -> Iterator[pa.RecordBatch]:
     """Give every row the predicate covers, also those in files that were not chosen."""
-    first, last = crowd.first_round, crowd.last_round
     touched = live.filter(
-        (pl.col("min_round") <= last)
-        & (pl.col("max_round") >= first)
-        & pl.all_horizontal(pl.lit(value=True), *(pl.col(name) == value for name, value in crowd.partition))
+        pl.all_horizontal(pl.lit(value=True), *(pl.col(name) == value for name, value in crowd.partition))
     )
-    rows = opened.rows(touched).filter(pl.col("round").is_between(first, last)).sort(opened.table.sorted_by)
-    yield from rows.collect().rechunk().to_arrow().to_batches()
+    for first, last in _pieces(opened, touched, crowd):
+        files = touched.filter((pl.col("min_round") <= last) & (pl.col("max_round") >= first))
+        rows = opened.rows(files).filter(pl.col("round").is_between(first, last))
+        found = rows.sort(opened.table.sorted_by, maintain_order=True).collect()
+        yield from found.rechunk().to_arrow().to_batches()
+
+
+def _pieces(opened: DeltaTable, live: pl.DataFrame, crowd: Crowd) -> list[tuple[int, int]]:
+    """Ranges of rounds to be held in memory at a time: all, or one by one if the table is in the order of rounds."""
+    first, last = crowd.first_round, crowd.last_round
+    if opened.table.sorted_by[0] != "round":
+        return [(first, last)]
+    among = live.filter((pl.col("min_round") <= last) & (pl.col("max_round") >= first))
+    rounds = opened.rows(among).select("round").filter(pl.col("round").is_between(first, last)).unique().collect()
+    return [(number, number) for number in rounds["round"].sort()]

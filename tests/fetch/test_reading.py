@@ -147,7 +147,7 @@ def test_a_sitemap_lists_pages_of_its_own_site_only():
     assert found.links.urls == ("http://www.a.test/1",)
     assert found.links.kinds == ("listed",)
     assert found.links.lastmod_at[0].year == 2026
-    assert found.body is None
+    assert found.body_hash is None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from lake_rows import NOON, done, hosts, links, statuses, urls
 
-from crawl_pipeline.core.tables import FETCHES, ORDERS, PAGES, ROUNDS
+from crawl_pipeline.core.tables import CONTENTS, FETCHES, ORDERS, ROUNDS
 from crawl_pipeline.lake import Lake
 
 
@@ -241,18 +241,32 @@ def test_a_round_can_still_be_replaced_after_its_files_were_tidied(lake: Lake) -
     assert lake.scan("links").collect()["url_hash"].sort().to_list() == [0, 1, 2, 3, 4, 5, 52]
 
 
-def test_a_page_keeps_its_body_and_month(lake: Lake) -> None:
+def content(name: str) -> dict[str, object]:
+    return {"bucket": 0, "month": "2026-03", "body_hash": name.encode() * 16, "charset": "utf-8",
+            "body": name.encode() + b"\xff\0", "text": name}  # fmt: skip
+
+
+def test_a_content_keeps_its_bytes_its_month_and_its_place_beside_its_like(lake: Lake) -> None:
     lease = lake.claim([0], "w", NOON, 60)
-    page = {
-        "bucket": 0,
-        "month": "2026-03",
-        "url_hash": 1,
-        "url": "u",
-        "host": "h",
-        "body": b"\x28\xb5",
-        "text": "t",
-    }
-    lake.write(lease, "pages", PAGES.frame([page]).drop("round"))
+    lake.write(lease, "contents", CONTENTS.frame([content(name) for name in "cab"]).drop("round"))
     lake.commit(lease, done(lease))
 
-    assert lake.scan("pages").select("month", "body").collect().row(0) == ("2026-03", b"\x28\xb5")
+    found = lake.scan("contents").select("month", "body").collect()
+    assert found.rows() == [("2026-03", b"c\xff\0"), ("2026-03", b"a\xff\0"), ("2026-03", b"b\xff\0")]
+
+
+def test_contents_of_many_rounds_are_joined_in_the_order_of_rounds_and_stay_as_they_were(lake: Lake) -> None:
+    names = ["zy", "xw", "vu", "ts", "rq"]
+    for pair in names:
+        lease = lake.claim([0], "w", NOON, 60)
+        lake.write(lease, "contents", CONTENTS.frame([content(name) for name in pair]).drop("round"))
+        lake.commit(lease, done(lease))
+        lake.release(lease)
+    assert lake.size("contents").files == 5
+
+    assert lake.tidy("contents", files=2)
+
+    assert lake.size("contents").files < 5
+    found = lake.scan("contents").sort("round", maintain_order=True).collect()
+    assert found["text"].to_list() == list("".join(names))
+    assert found["body"].to_list() == [name.encode() + b"\xff\0" for name in "".join(names)]

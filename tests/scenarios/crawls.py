@@ -102,6 +102,12 @@ class Crawl:
         frame = self.lake.scan(table).collect()
         return frame.select(columns) if columns else frame
 
+    def documents(self) -> pl.DataFrame:
+        """Stored pages with body and text."""
+        key = ["content_round", "body_hash", "charset"]
+        kept = self.rows("contents", "round", "body_hash", "charset", "body", "text").rename({"round": key[0]})
+        return self.rows("pages").join(kept, on=key, how="left", validate="m:1")
+
     def stored(self, host: str) -> list[str]:
         """Paths of stored pages, as often as they are stored."""
         pages = self.rows("pages").filter(host=host)

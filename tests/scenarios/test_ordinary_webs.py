@@ -132,7 +132,7 @@ def test_a_page_that_says_noindex_is_followed_and_not_kept(tmp_path):
 
     crawl.seed("http://a.test/").work()
 
-    pages = {row["url"]: row for row in crawl.rows("pages").iter_rows(named=True)}
+    pages = {row["url"]: row for row in crawl.documents().iter_rows(named=True)}
     assert pages["http://a.test/"]["noindex"]
     assert (pages["http://a.test/"]["body"], pages["http://a.test/"]["text"]) == (None, None)
     assert "public words" in pages["http://a.test/next"]["text"]

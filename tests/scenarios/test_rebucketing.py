@@ -65,7 +65,7 @@ def finish(crawl: Crawl) -> None:
 
 
 def corpus(crawl: Crawl) -> set[tuple[str, str]]:
-    return set(crawl.rows("pages", "url", "text").iter_rows())
+    return set(crawl.documents().select("url", "text").iter_rows())
 
 
 def requests(crawl: Crawl) -> Counter[str]:

@@ -32,7 +32,7 @@ def crawled(tmp_path, **scope: object) -> dict[str, dict[str, object]]:
     crawl = Crawl(tmp_path, Host("a.test", robots(routes(home | pages), TEXT)), rules=policy(scope=scope))
     crawl.seed("http://a.test/").work()
     crawl.check()
-    return {row["url"].removeprefix("http://a.test"): row for row in crawl.rows("pages").iter_rows(named=True)}
+    return {row["url"].removeprefix("http://a.test"): row for row in crawl.documents().iter_rows(named=True)}
 
 
 @pytest.mark.parametrize("no_training", ["record", "no_body"])

@@ -1,0 +1,82 @@
+"""What is kept of the pages of a round: a row of `pages` for each, and a row of `contents` for each new body.
+
+Pure: visits and what is known of their contents in, frames out.
+
+Invariant: a page whose content is kept names the round that stored it, which is this round, where the row is among
+those given back, or a committed one. A page that asks not to be kept names none, though others may have its content.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from crawl_pipeline.contents import Stored
+from crawl_pipeline.core import fingerprint, urls, usage
+from crawl_pipeline.core.contents import Key
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.tables import CONTENTS, PAGES
+from crawl_pipeline.fetch.reading import ReadPage
+from crawl_pipeline.fetch.visits import Request, Visit, first
+
+_Read = tuple[Visit, ReadPage, Request]
+
+
+def pages(visits: Sequence[Visit], stored: Stored, round_: int, policy: Policy) -> pl.DataFrame:
+    """Rows of `pages`: all that was read, but for body and text."""
+    read = list(_read(visits))
+    kept = [_kept(page, request, policy) for _, page, request in read]
+    rounds = [stored.get(_key(page), round_) if keep else None for (_, page, _), keep in zip(read, kept, strict=True)]
+    texts = [page.text if keep else None for (_, page, _), keep in zip(read, kept, strict=True)]
+    rows = [_page(*one) | {"content_round": number} for one, number in zip(read, rounds, strict=True)]
+    return PAGES.frame(rows).with_columns(fingerprint.signatures(pl.Series(texts, dtype=pl.String)))
+
+
+def contents(visits: Sequence[Visit], stored: Stored, policy: Policy) -> pl.DataFrame:
+    """Rows of `contents`: bodies that are new, each once; those of a host together, since they are alike."""
+    new = {
+        _key(page): (visit, page, request)
+        for visit, page, request in sorted(_read(visits), key=lambda read: (urls.host(read[0].target.url),
+                                                                            read[0].target.url), reverse=True)
+        if _kept(page, request, policy) and _key(page) not in stored
+    }  # fmt: skip
+    return CONTENTS.frame([_content(*read) for read in reversed(new.values())])
+
+
+def _read(visits: Sequence[Visit]) -> Iterator[_Read]:
+    """Visits that read a page; a sitemap is read for its links and has no body hash."""
+    for visit in visits:
+        if visit.page is not None and visit.page.body_hash is not None:
+            assert visit.request is not None
+            yield visit, visit.page, visit.request
+
+
+def _key(page: ReadPage) -> Key:
+    return page.body_hash or b"", page.charset or ""
+
+
+def _kept(page: ReadPage, request: Request, policy: Policy) -> bool:
+    training = policy.scope.no_training == "record" or not usage.forbids_training(request.usage)
+    return training and not (page.noindex and policy.scope.noindex)
+
+
+def _page(visit: Visit, page: ReadPage, request: Request) -> dict[str, object]:
+    return {
+        "bucket": visit.bucket, "month": _month(visit), "url": visit.target.url, "url_hash": visit.target.url_hash,
+        "host": urls.host(visit.target.url), "fetched_at": visit.ended_at,
+        "content_type": first(request.exchange, "content-type"), "charset": page.charset, "title": page.title,
+        "lang": page.lang, "word_count": page.word_count, "text_hash": page.text_hash, "body_hash": page.body_hash,
+        "body_bytes": len(request.exchange.body), "link_count": len(page.links.urls),
+        "canonical_url": page.canonical_url, "noindex": page.noindex, "nofollow": page.nofollow,
+        "robots_directives": page.robots_directives, "usage": request.usage, "tag": visit.target.tag,
+    }  # fmt: skip
+
+
+def _content(visit: Visit, page: ReadPage, request: Request) -> dict[str, object]:
+    return {
+        "bucket": visit.bucket, "month": _month(visit), "body_hash": page.body_hash, "charset": page.charset,
+        "body_bytes": len(request.exchange.body), "body": request.exchange.body, "text": page.text,
+    }  # fmt: skip
+
+
+def _month(visit: Visit) -> str:
+    return visit.ended_at.strftime("%Y-%m")

@@ -1,0 +1,171 @@
+"""A body is stored once, whoever serves it and however often; what happens to one of its pages costs no other."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import polars as pl
+import pytest
+import trio
+from crawls import DAY, Crawl, Died, DiesAtCommit, policy, taking
+
+from crawl_pipeline import corpus, maintenance
+from crawl_pipeline.testing import Host, site
+from crawl_pipeline.testing.sites import html, plain, routes
+
+APART = ("a.test", "c.test")
+"""Two hosts in different buckets."""
+SAME = html("Same", text="the same words everywhere")
+
+
+def mirrors(*names: str, pages: int = 3) -> list[Host]:
+    """Hosts that all have the same pages, and a home of their own."""
+    paths = [f"/{number}" for number in range(pages)]
+    shared = {path: html(f"Page {path}", text=f"what page {path} says") for path in paths}
+    return [Host(name, routes({"/": html(name, paths, text=name)} | shared)) for name in names]
+
+
+def crawl_of(tmp_path: Any, *names: str, **wanted: Any) -> Crawl:
+    crawl = Crawl(tmp_path, *mirrors(*names), **wanted)
+    return crawl.seed(*(f"http://{name}/" for name in names))
+
+
+def whole(crawl: Crawl) -> pl.DataFrame:
+    """All pages with their bodies, each of which must be what its URL serves."""
+    found = crawl.documents()
+    assert found["body"].null_count() == 0
+    for row in found.iter_rows(named=True):
+        path = row["url"].removeprefix(f"http://{row['host']}")
+        said = f"what page {path} says" if path != "/" else row["host"]
+        assert said in row["body"].decode(), row["url"]
+        assert said in row["text"], row["url"]
+    assert corpus.run_test(crawl.lake, "every_kept_page_has_its_content").holds
+    return found
+
+
+def test_one_body_is_stored_once_whatever_host_and_bucket_and_round_it_is_read_in(tmp_path):
+    crawl = crawl_of(tmp_path, "a.test", "b.test", "c.test", buckets=4)
+
+    crawl.work()
+
+    assert len({row["bucket"] for row in whole(crawl).iter_rows(named=True)}) > 1
+    assert whole(crawl).height == 3 * 4
+    assert crawl.rows("contents").height == 3 + 3
+    assert crawl.rows("rounds")["content_count"].sum() == 3 + 3
+    crawl.check()
+
+
+def test_a_content_that_another_worker_has_committed_is_not_stored_again(tmp_path):
+    crawl = crawl_of(tmp_path, *APART)
+
+    crawl.work(buckets=[0], name="first")
+    before = crawl.rows("contents").height
+    crawl.work(buckets=[1], name="second")
+
+    assert before < crawl.rows("contents").height == 3 + 2
+    whole(crawl)
+
+
+def test_a_body_read_in_another_charset_is_another_content(tmp_path):
+    pages = {path: plain("<p>Größe</p>", content_type=f"text/html; charset={name}") for path, name in
+             (("/u", "utf-8"), ("/l", "iso-8859-1"))}  # fmt: skip
+    crawl = Crawl(tmp_path, Host("a.test", routes({"/": html("Home", list(pages))} | pages)))
+
+    crawl.seed("http://a.test/").work()
+
+    texts = dict(crawl.documents().select("url", "text").iter_rows())
+    assert (texts["http://a.test/u"], texts["http://a.test/l"]) == ("Größe", "GrÃ¶ÃŸe")
+
+
+def test_a_page_that_asks_not_to_be_kept_has_no_content_though_another_has_the_same(tmp_path):
+    shown, private = SAME, replace(SAME, headers=(*SAME.headers, ("x-robots-tag", "noindex")))
+    pages = {"/": html("Home", ["/shown", "/private"]), "/shown": shown, "/private": private}
+    crawl = Crawl(tmp_path, Host("a.test", routes(pages)))
+
+    crawl.seed("http://a.test/").work()
+
+    found = {row["url"].removeprefix("http://a.test"): row for row in crawl.documents().iter_rows(named=True)}
+    assert found["/private"]["body_hash"] == found["/shown"]["body_hash"]
+    assert (found["/private"]["body"], found["/private"]["text"]) == (None, None)
+    assert found["/shown"]["body"] == SAME.body
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+def test_a_worker_that_dies_before_its_commit_leaves_no_page_without_its_content(tmp_path, commits):
+    crawl = crawl_of(tmp_path, "a.test", "b.test", rules=policy(round={"seconds": 3.0, "shortest_s": 1.0}))
+    with pytest.raises(BaseExceptionGroup) as group:
+        crawl.work(lake=DiesAtCommit(crawl, commits))
+    assert group.value.subgroup(Died)
+    whole(crawl)
+
+    crawl.wait(crawl.rules.round.lease_s)
+    crawl.work(name="w2", in_thread=taking(0.3))
+
+    assert whole(crawl)["url"].n_unique() == 2 * 4
+    assert crawl.rows("contents").height == 3 + 2
+    swept(crawl)
+    assert whole(crawl).height == 2 * 4
+
+
+def swept(crawl: Crawl) -> None:
+    async def now() -> Any:
+        return crawl.now
+
+    at = crawl.run(now)
+    assert maintenance.maintain(crawl.lake, clock=lambda: at).buckets
+
+
+def test_forgetting_one_of_two_pages_leaves_the_other_its_content(tmp_path):
+    crawl = crawl_of(tmp_path, "a.test", "b.test")
+    crawl.work()
+    first = "a.test" if whole(crawl).filter(host="a.test")["round"].min() == whole(crawl)["round"].min() else "b.test"
+    other = {"a.test": "b.test", "b.test": "a.test"}[first]
+
+    crawl.order("forget", first)
+    crawl.wait(10)
+    crawl.work()
+    swept(crawl)
+
+    shown = corpus.query(crawl.lake, "select host, url, text, body from documents order by url")
+    assert shown["host"].unique().to_list() == [other]
+    assert shown["text"].null_count() == shown["body"].null_count() == 0
+    left = corpus.query(crawl.lake, "select text from contents")["text"]
+    assert len(left) == 3 + 1
+    assert not left.str.contains(first).any()
+
+
+def test_copies_are_told_with_what_they_are_copies_of(tmp_path):
+    crawl = crawl_of(tmp_path, "a.test", "b.test")
+    crawl.work()
+
+    found = corpus.query(crawl.lake, "select url, copy_of from copies order by url")
+
+    assert found.height == 3
+    assert all(url.rpartition("/")[2] == of.rpartition("/")[2] and url != of for url, of in found.iter_rows())
+
+
+def test_a_page_that_has_not_changed_is_stored_as_a_row_alone(tmp_path):
+    crawl = Crawl(tmp_path, site("a.test", pages=3), rules=policy(recrawl={"first_s": DAY}))
+    crawl.seed("http://a.test/").work()
+    crawl.wait(2 * DAY)
+
+    crawl.work()
+
+    assert crawl.rows("pages").height > 3
+    assert crawl.rows("contents").height == 3
+    assert corpus.query(crawl.lake, "select count(*) from copies").item() == 0  # of themselves they are no copies
+
+
+async def _side_by_side(crawl: Crawl) -> None:
+    async with trio.open_nursery() as nursery:
+        for bucket in (0, 1):
+            nursery.start_soon(partial(crawl.worker, 60, buckets=[bucket], name=f"w{bucket}", in_thread=taking(0.5)))
+
+
+def test_workers_that_store_the_same_at_the_same_time_lose_nothing(tmp_path):
+    crawl = crawl_of(tmp_path, *APART)
+
+    crawl.run(lambda: _side_by_side(crawl))
+
+    assert whole(crawl).height == 2 * 4
+    assert crawl.rows("contents").height >= 3 + 2
