@@ -34,9 +34,9 @@ def of_state(count: int) -> dict[str, float]:
         lake, millions = Lake.open(root), count / MILLION
         visited = lake.size("change_frequency").rows
         found = {
-            "frontier_bytes": sum(_chunks(lake, "frontier").values()) / count,
-            "change_frequency_bytes": sum(_chunks(lake, "change_frequency").values()) / visited,
-            "hosts_bytes": sum(_chunks(lake, "hosts").values()) / lake.size("hosts").rows,
+            "frontier_bytes": sum(column_bytes(lake, "frontier").values()) / count,
+            "change_frequency_bytes": sum(column_bytes(lake, "change_frequency").values()) / visited,
+            "hosts_bytes": sum(column_bytes(lake, "hosts").values()) / lake.size("hosts").rows,
         }
         lease = lake.claim([0], "bench", NOW, 3_600)
         cursors = planning.read_cursors(lake, lease)
@@ -56,17 +56,17 @@ def of_state(count: int) -> dict[str, float]:
 
 def of_pages(lake: Lake) -> dict[str, float]:
     """Bytes per page, request and link, and links per page, of a lake that a crawl has left."""
-    pages, contents, chunks = lake.size("pages").rows, lake.size("contents").rows, _chunks(lake, "contents")
+    pages, contents, chunks = lake.size("pages").rows, lake.size("contents").rows, column_bytes(lake, "contents")
     links = lake.size("links").rows
     return {
         "page_body_bytes": chunks["body"] / contents, "page_text_bytes": chunks["text"] / contents,
-        "page_metadata_bytes": sum(_chunks(lake, "pages").values()) / pages,
-        "request_bytes": sum(_chunks(lake, "fetches").values()) / lake.size("fetches").rows,
-        "link_bytes": sum(_chunks(lake, "links").values()) / links, "links_per_page": links / pages,
+        "page_metadata_bytes": sum(column_bytes(lake, "pages").values()) / pages,
+        "request_bytes": sum(column_bytes(lake, "fetches").values()) / lake.size("fetches").rows,
+        "link_bytes": sum(column_bytes(lake, "links").values()) / links, "links_per_page": links / pages,
     }  # fmt: skip
 
 
-def _chunks(lake: Lake, table: str) -> Counter[str]:
+def column_bytes(lake: Lake, table: str) -> Counter[str]:
     """Compressed bytes of each column in the live files of a table."""
     sums: Counter[str] = Counter()
     for file in lake.files(table):

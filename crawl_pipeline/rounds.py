@@ -16,7 +16,8 @@ import httpx
 import polars as pl
 import trio
 
-from crawl_pipeline import contents, harvest, ordering, planning
+from crawl_pipeline import harvest, ordering, planning
+from crawl_pipeline.contents import ContentSeen
 from crawl_pipeline.core import robots
 from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
@@ -116,6 +117,7 @@ class _Shift:
     visited_before: pl.DataFrame = field(default_factory=CHANGE_FREQUENCY.empty)
     rules: dict[int, robots.Rules] = field(default_factory=dict)
     seen: SeenSet = field(default_factory=SeenSet)
+    contents: ContentSeen = field(default_factory=ContentSeen)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
     between_s: float = 0.0
@@ -217,7 +219,7 @@ class _Shift:
 
     def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
         """Write the round, commit it, renew the lease: the next round's number."""
-        stored = contents.stored(self.lake, cut.visits)
+        stored = self.contents.stored(self.lake, cut.visits, plan.policy)
         made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored)
         rows = harvest.ledger(plan, cut, selected, made, timings, plan.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)

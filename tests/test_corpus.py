@@ -138,7 +138,12 @@ def clean() -> Rows:
         ],
         "pages": [
             {"bucket": 1, "month": "2026-03", "round": 7, "url": PAGE, "url_hash": len(PAGE),
-             "host": "a.test", "fetched_at": at(2.5)},
+             "host": "a.test", "fetched_at": at(2.5), "body_hash": b"h" * 16, "charset": "utf-8", "body_bytes": 4,
+             "content_round": 7},
+        ],
+        "contents": [
+            {"bucket": 1, "month": "2026-03", "round": 7, "body_hash": b"h" * 16, "charset": "utf-8", "body_bytes": 4,
+             "body": b"body", "text": "text"},
         ],
         "frontier": [known(PAGE, "fetched"), known(LOST, "gone"), known(LATER, "waiting")],
         "hosts": [{"bucket": 1, "layer": "tail", "round": 7, "host": "a.test", "site": "a.test"}],
@@ -192,7 +197,7 @@ def test_an_empty_table_has_its_columns_and_types(folder, table):
     assert corpus.query(folder({}), f"from {table.name}").schema == table.schema
 
 
-@pytest.mark.parametrize("table", ["fetches", "rounds", "frontier", "pages", "hosts"])
+@pytest.mark.parametrize("table", ["fetches", "rounds", "frontier", "pages", "contents", "hosts"])
 def test_a_table_with_rows_has_its_columns_and_types(folder, table):
     assert corpus.query(folder(clean()), f"from {table}").schema == TABLES[table].schema
 
@@ -266,6 +271,13 @@ def test_the_root_may_be_spelt_in_any_way(tmp_path, monkeypatch, spelling):
     Lake.create("lake", buckets=2)
     (tmp_path / "x" / "link").symlink_to(tmp_path / "x" / "lake")
     assert corpus.query(Lake.open(spelling), "select count(*) from leases").item() == 2
+
+
+def test_a_document_is_a_page_with_its_body_and_text_kept_or_not(folder):
+    rows = clean()
+    rows["pages"].append(rows["pages"][0] | {"url": LATER, "url_hash": len(LATER), "content_round": None})
+    found = corpus.query(folder(rows), "select url, body, text from documents order by url")
+    assert found.rows() == [(PAGE, b"body", "text"), (LATER, None, None)]
 
 
 # Queries.
@@ -444,6 +456,13 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
                       rows["rounds"].append(a_round(round=8, epoch=2, request_count=1, page_count=0)),
                       rows["rounds"][0].update(request_count=2), rows["fetches"][1].update(outcome="carried"),
                       rows["pages"].clear(), rows["rounds"][0].update(page_count=0)],
+    ],
+    "every_kept_page_has_its_content": [
+        lambda rows: rows["contents"].clear(),
+        lambda rows: rows["contents"].append(dict(rows["contents"][0])),
+        lambda rows: rows["contents"][0].update(charset="koi8-r"),
+        lambda rows: rows["contents"][0].update(body_hash=b"i" * 16),
+        lambda rows: rows["pages"][0].update(content_round=6),
     ],
     "robots_allow_what_is_asked": [
         lambda rows: rows["robots"][0].update(body=b"User-agent: ExampleBot\nDisallow: /los"),

@@ -300,6 +300,17 @@ class Seen(Section):
     )
 
 
+class Contents(Section):
+    """How bodies are stored: each once."""
+
+    filter_from: Count = key(
+        1_000_000, "stored contents from which on Bloom filters say which files may hold one; 6 bytes of memory each"
+    )
+    false_positives: float = key(
+        1e-6, "share of new contents that the filter of a file may think known: the file is read in vain", gt=0, le=0.1
+    )
+
+
 class Retry(Section):
     """When a URL that failed is tried again."""
 
@@ -364,6 +375,7 @@ class Policy(Section):
     block: Block = Block()
     budget: Budget = Budget()
     seen: Seen = Seen()
+    contents: Contents = Contents()
     retry: Retry = Retry()
     recrawl: Recrawl = Recrawl()
     sitemap: Sitemap = Sitemap()

@@ -173,15 +173,17 @@ class Lake:
         at: Mapping[str, int] | None = None,
         url_hashes: pl.Series | None = None,
         parts: Collection[int] | None = None,
+        files: Collection[str] | None = None,
     ) -> pl.LazyFrame:
         """Give committed rows; of a state table the newest row per key.
 
         `buckets` are those the rows are for (of links the target). `since` keeps rounds after that number and skips
         the files of earlier ones. `at` gives versions to read, as from `versions`. `url_hashes` keeps rows of these
-        URLs; where they lie is looked up at once, so that little else is read. Of a base, only `parts` are read.
+        URLs; where they lie is looked up at once, so that little else is read. Of a base, only `parts` are read; of
+        live files, only `files`.
         """
         named = None if buckets is None else tuple(buckets)
-        wanted = Wanted(named, where, since, self.buckets, at, url_hashes, parts)
+        wanted = Wanted(named, where, since, self.buckets, at, url_hashes, parts, files)
         return visible.scan(self._tables, TABLES[_name(table)], wanted)
 
     def slices(self, table: str | Table, buckets: Sequence[int], at: Mapping[str, int] | None = None) -> pl.DataFrame:
@@ -224,6 +226,10 @@ class Lake:
         if at is None:
             return visible.files(self._tables, TABLES[_name(table)], Wanted())["uri"].to_list()
         return layouts.seen(self._tables[_name(table)].live(at), self.layout)["uri"].to_list()
+
+    def rows_in(self, table: str | Table, files: Collection[str]) -> pl.LazyFrame:
+        """Give all rows of some live files, those of rounds that are not committed among them."""
+        return self._tables[_name(table)].rows(visible.files(self._tables, TABLES[_name(table)], Wanted(files=files)))
 
     def dataset(self, table: str | Table) -> ds.Dataset:
         """The same files as an Arrow dataset."""

@@ -29,6 +29,7 @@ class Wanted:
     at: Mapping[str, int] | None = None  # table versions
     url_hashes: pl.Series | None = None  # only rows of these URLs
     parts: Collection[int] | None = None  # of a base
+    files: Collection[str] | None = None  # only rows in these
 
 
 def owner(table: Table) -> str | None:
@@ -140,6 +141,8 @@ def _rows(opened: DeltaTable, live: pl.DataFrame, wanted: Wanted) -> pl.LazyFram
 
 def _live(opened: DeltaTable, wanted: Wanted) -> pl.DataFrame:
     live = opened.live(None if wanted.at is None else wanted.at[opened.table.name])
+    if wanted.files is not None:
+        live = live.filter(pl.col("uri").is_in(list(wanted.files)))
     if wanted.buckets is not None and "bucket" in live.columns:
         live = live.filter(pl.col("bucket").is_in(wanted.buckets))
     if wanted.since is not None and "max_round" in live.columns:

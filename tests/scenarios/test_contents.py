@@ -7,9 +7,12 @@ from typing import Any
 import polars as pl
 import pytest
 import trio
-from crawls import DAY, Crawl, Died, DiesAtCommit, policy, taking
+from crawls import DAY, NOON, Crawl, Died, DiesAtCommit, policy, taking
 
 from crawl_pipeline import corpus, maintenance
+from crawl_pipeline.contents import ContentSeen
+from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
+from crawl_pipeline.fetch.visits import Target, Visit
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, routes
 
@@ -154,6 +157,38 @@ def test_a_page_that_has_not_changed_is_stored_as_a_row_alone(tmp_path):
     assert crawl.rows("pages").height > 3
     assert crawl.rows("contents").height == 3
     assert corpus.query(crawl.lake, "select count(*) from copies").item() == 0  # of themselves they are no copies
+
+
+@pytest.mark.parametrize("false_positives", [1e-6, 0.1])
+def test_filters_of_files_change_nothing_but_what_is_read(tmp_path, false_positives):
+    """Across a join of files, with files of a round that never came to be, and in a worker that begins with none."""
+    rules = policy(round={"seconds": 2.0, "shortest_s": 1.0},
+                   contents={"filter_from": 0, "false_positives": false_positives})  # fmt: skip
+    crawl = crawl_of(tmp_path, *APART, "b.test", rules=rules)
+    with pytest.raises(BaseExceptionGroup):
+        crawl.work(lake=DiesAtCommit(crawl, 3))
+    crawl.lake.tidy("contents", files=1)
+    crawl.wait(rules.round.lease_s)
+
+    crawl.work(name="w2", in_thread=taking(0.2))
+
+    assert whole(crawl)["url"].n_unique() == 3 * 4
+    assert crawl.rows("contents").height == 3 + 3
+
+
+def test_a_file_is_asked_only_if_its_filter_may_hold_the_content(tmp_path):
+    crawl = crawl_of(tmp_path, "a.test", rules=policy(contents={"filter_from": 0}))
+    crawl.work()
+    seen = ContentSeen()
+    page = ReadPage(FoundLinks(), body_hash=b"n" * 16, charset="utf-8")
+    new = Visit(0, Target("http://x.test/", 1, "link", 0, 0, None), "fetched", NOON, page=page)
+
+    assert seen.stored(crawl.lake, [new], crawl.rules) == {}
+    assert set(seen.filters) == set(crawl.lake.files("contents"))
+    known = crawl.rows("contents").row(0, named=True)
+    old = replace(page, body_hash=known["body_hash"])
+    found = seen.stored(crawl.lake, [replace(new, page=old)], crawl.rules)
+    assert found == {(known["body_hash"], "utf-8"): known["round"]}
 
 
 async def _side_by_side(crawl: Crawl) -> None:
