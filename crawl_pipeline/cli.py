@@ -30,13 +30,15 @@ from crawl_pipeline.lake import (
     LakeExists,
     LakeMismatch,
     LakeMissing,
+    LakeUnwritable,
     LeaseHeld,
     LeaseLost,
     RetentionTooShort,
 )
 
 OURS = (
-    PolicyError, DemoError, OrderError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LeaseHeld, LeaseLost,
+    PolicyError, DemoError, OrderError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LakeUnwritable, LeaseHeld,
+    LeaseLost,
     RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen, server_log.LogError,
 )  # fmt: skip
 
@@ -130,7 +132,10 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
     if path.exists():
         out.print(f"kept the policy {escape(str(path))}")
     else:
-        _write_whole(path, text)
+        try:
+            _write_whole(path, text)
+        except OSError as error:
+            raise click.ClickException(f"expected to write the policy to {path}, found: {error}") from error
         to_do = "" if agent and contact else ": fill in name and contact under \\[agent]"
         out.print(f"made the policy {escape(str(path))}{to_do}")
     if opened.buckets != buckets:
@@ -233,10 +238,7 @@ def explain(
     if as_json:
         _print_json({"url": found.url, "because": found.because} | found.facts)
         return
-    out.print(f"[b]{escape(found.url)}[/]\n{escape(display.printable(found.because))}")
-    for name, fact in found.facts.items():
-        for row in fact if isinstance(fact, list) else [fact]:
-            out.print(f"[dim]{name}[/]  {escape(display.in_words(row))}")
+    display.explained(out, found.url, found.because, found.facts)
 
 
 @command()

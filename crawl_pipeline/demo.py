@@ -101,9 +101,11 @@ def run(folder: Path, minutes: float, console: Console) -> None:
     from crawl_pipeline.definitions import materialize
 
     clear(folder)
+    console.print("starting a web of real pages on loopback: up to half a minute")
     with serving(folder) as web:
         lake, _ = prepare(folder, web)
         console.print(f"a web of {len(web.hosts)} hosts on loopback, a lake of {lake.buckets} buckets: {lake.root}")
+        console.print("starting Dagster, which takes as long; then each round has its line")
         lines = display.RoundLines(console)
         materialize(lake.root, f"{lake.root}/policy.toml", lake.buckets, minutes * 60, folder / "dagster", lines)
     display.funnel(console, standing.standing(lake))

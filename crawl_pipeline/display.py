@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -125,10 +125,7 @@ EXAMPLES, HOSTS = 3, 10
 
 def audited(console: Console, found: Audit) -> None:
     """Print each promise with what was judged, examples of what breaks it, and how long hosts rested."""
-    table = Table(box=None, padding=(0, 2), title=f"{found.requests:,} requests", title_justify="left",
-                  title_style="bold")  # fmt: skip
-    for name, side in (("", "left"), ("promise", "left"), ("judged", "right"), ("broken", "right")):
-        table.add_column(name, justify="right" if side == "right" else "left")
+    table = _headed(f"{found.requests:,} requests", "", "promise", right=("judged", "broken"))
     for finding in found.findings:
         broken = f"[red]{finding.violations:,}[/]" if finding.violations else "[green]0[/]"
         table.add_row(finding.promise.id, finding.promise.says, f"{finding.judged:,}", broken)
@@ -145,16 +142,16 @@ def audited(console: Console, found: Audit) -> None:
 
 def maintained(console: Console, done: Maintained) -> None:
     """Print each table before and after, and what was passed over."""
-    table = Table(box=None, padding=(0, 2), title_style="bold", title_justify="left",
-                  title=f"{len(done.buckets)} buckets" + (", nothing to do" if done.idle else ""))  # fmt: skip
-    for name in ("", "live files", "live bytes", "rows swept", "buckets folded", "old files deleted"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=not name)
+    title = f"{len(done.buckets)} buckets" + (", nothing to do" if done.idle else "")
+    table = _headed(title, "", right=("live files", "live kB", "swept", "folded", "deleted"))
     for kept in done.tables:
         table.add_row(
-            kept.table, _change(kept.before.files, kept.after.files), _change(kept.before.bytes, kept.after.bytes),
+            kept.table, _change(kept.before.files, kept.after.files),
+            _change(*(-(-of.bytes // 1000) for of in (kept.before, kept.after))),
             f"{kept.swept:,}", f"{kept.folded:,}", f"{kept.deleted:,}",
         )  # fmt: skip
     console.print(table)
+    console.print("[dim]swept: rows that nobody sees; folded: buckets; deleted: old files[/]")
     if done.orphans or done.linked_again:
         console.print(f"{done.orphans:,} pages became orphans, {done.linked_again:,} are linked to again")
     for bucket in done.passed_over:
@@ -180,6 +177,45 @@ def compared(console: Console, found: Sequence[Compared]) -> None:
             for selected, value, count, examples in one.sums(by).head(SHOWN).iter_rows():
                 text = f"{count:,} {selected}, {by} {value}: {', '.join(examples)}"
                 console.print(escape(printable(text)))
+
+
+def _headed(title: str, *left: str, right: Sequence[str]) -> Table:
+    """An empty table with a head, whose numbers are not broken however narrow the screen is."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title=title, title_justify="left", title_style="bold")
+    for name in left:
+        table.add_column(name)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def explained(console: Console, url: str, because: str, facts: Mapping[str, Any]) -> None:
+    """Print why a URL stands as it does, and each fact below, long ones in lines of the screen's width."""
+    console.print(f"[b]{escape(url)}[/]\n{escape(printable(because))}")
+    for name, fact in facts.items():
+        for row in fact if isinstance(fact, list) else [fact]:
+            text = in_words(row)
+            if len(name) + 2 + len(text) > console.width:
+                text = "".join(f"\n{HANGING}{line}" for line in _filled(text.split(", "), console.width - len(HANGING)))
+            else:
+                text = f"  {text}"
+            console.print(f"[dim]{name}[/]{escape(text)}")
+
+
+def _filled(parts: Sequence[str], width: int) -> list[str]:
+    """Parts in lines of this width, never broken; a part that is longer has its own line."""
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + 2 + len(part) < width:
+            lines[-1] += f", {part}"
+        else:
+            lines[-1] += ","
+            lines.append(part)
+    return lines
+
+
+HANGING = "    "
+"""What stands before the lines of a fact that is longer than one."""
 
 
 def _change(before: int, after: int) -> str:
@@ -220,8 +256,9 @@ SHOWN = 200
 def rows(console: Console, found: pl.DataFrame) -> None:
     """Print rows as a table, or one below the other where their columns do not fit the width."""
     cells = [[in_words(value) for value in row] for row in flat(found.head(SHOWN)).iter_rows()]
-    widths = [max(map(len, column)) for column in zip(found.columns, *cells, strict=True)] if found.width else []
-    if sum(widths) + 2 * len(widths) <= console.width or found.width <= MOST_FOLDED:
+    if _needed(found.columns, cells, len) <= console.width or (
+        found.width <= MOST_FOLDED and _needed(found.columns, cells, _longest_word) <= console.width
+    ):
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
         for name, dtype in found.schema.items():
             table.add_column(escape(name), justify="right" if dtype.is_numeric() else "left", overflow="fold")
@@ -241,7 +278,16 @@ def rows(console: Console, found: pl.DataFrame) -> None:
 
 
 MOST_FOLDED = 5
-"""Columns that are folded within a table rather than shown one below the other."""
+"""Columns that are folded within a table, between words, rather than shown one below the other."""
+
+
+def _needed(names: Sequence[str], cells: Sequence[Sequence[str]], width: Callable[[str], int]) -> int:
+    """How wide a table is whose cells need so much each."""
+    return sum(2 + max(map(width, column)) for column in zip(names, *cells, strict=True)) if names else 0
+
+
+def _longest_word(text: str) -> int:
+    return max(map(len, text.split()), default=0)
 
 
 def flat(found: pl.DataFrame) -> pl.DataFrame:

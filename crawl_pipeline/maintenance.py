@@ -12,6 +12,7 @@ maintenance that is killed leaves a lease which runs out and nothing else; the n
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -23,10 +24,12 @@ import polars as pl
 from crawl_pipeline import ordering, orphaning
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import TABLES, Table
-from crawl_pipeline.lake import WEEK, Lake, Lease, LeaseHeld, LeaseLost, Size, check_retention
+from crawl_pipeline.lake import WEEK, Lake, LakeBusy, LakeUnwritable, Lease, LeaseHeld, LeaseLost, Size, check_retention
 
-LEASE_S = 300.0
-"""Renewed before each table, so that this is the time for one table."""
+LEASE_S = 60.0
+"""How long buckets are held by a maintenance that was killed; one that lives renews its lease meanwhile."""
+RENEWALS = 3
+"""Renewals in the time of a lease, so that two may fail."""
 SMALL_FILES = 8
 """Small files of a log's partition that are left alone: they cost a reader less than rewriting them every day."""
 HOLDER = "maintenance-"
@@ -151,12 +154,32 @@ def _of_rounds(table: Table) -> bool:
 def _leased(lake: Lake, clock: Clock) -> Iterator[Lease | None]:
     """Hold the buckets that are free, or nothing if none is."""
     lease = _claim(lake, clock())
+    if lease is None:
+        yield None
+        return
+    ended = threading.Event()
+    beating = threading.Thread(target=renew_until, args=(lake.root, lease, clock, ended), daemon=True)
+    beating.start()
     try:
         yield lease
     finally:
-        if lease is not None:
-            with suppress(LeaseLost):  # whoever took over needs no word from us
-                lake.release(lease)
+        ended.set()
+        beating.join()
+        with suppress(LeaseLost):  # whoever took over needs no word from us
+            lake.release(lease)
+
+
+def renew_until(root: str, lease: Lease, clock: Clock, ended: threading.Event) -> None:
+    """Move the deadline of the lease on while a long step is under way; the step itself finds out if it is lost."""
+    lake = None
+    while not ended.wait(LEASE_S / RENEWALS):
+        lake = lake or Lake.open(root)
+        try:
+            lake.renew(lease, clock(), LEASE_S)
+        except LakeBusy:
+            continue
+        except (LeaseLost, LakeUnwritable):
+            return
 
 
 def _claim(lake: Lake, now: datetime) -> Lease | None:

@@ -65,6 +65,17 @@ def test_explain_tells_why_with_facts(crawled) -> None:
     assert as_json["frontier"]["status"] == "fetched"
 
 
+@pytest.mark.parametrize("words", [["explain", "SEED"], ["audit"], ["maintain"], ["status"]])
+def test_what_is_shown_fits_a_screen_of_80_columns_with_no_number_broken(crawled, words) -> None:
+    root, seed = crawled
+
+    told = crawl(root, *(seed if word == "SEED" else word for word in words)).output
+
+    tables = told.splitlines()[2:]  # a sentence is broken by the screen itself
+    assert max(map(len, tables)) <= 80, told
+    assert not [line for line in tables if line.strip().isalpha() and len(line.split()) == 1], told
+
+
 def test_explain_of_a_past_round_shows_the_draw(crawled) -> None:
     root, seed = crawled
     rounds = "select min(round) as first, min(started_at)::varchar as at from rounds where selected_count > 0"

@@ -32,6 +32,7 @@ from crawl_pipeline.lake.delta import (
     LakeBusy,
     LakeMismatch,
     LakeMissing,
+    LakeUnwritable,
     RetentionTooShort,
     check_retention,
 )
@@ -41,6 +42,6 @@ from crawl_pipeline.lake.moving import Move
 from crawl_pipeline.lake.past import TooLongAgo
 
 __all__ = [
-    "WEEK", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "Lease", "LeaseHeld", "LeaseLost",
-    "Move", "RetentionTooShort", "Size", "TooLongAgo", "check_count", "check_retention",
+    "WEEK", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "LakeUnwritable", "Lease", "LeaseHeld",
+    "LeaseLost", "Move", "RetentionTooShort", "Size", "TooLongAgo", "check_count", "check_retention",
 ]  # fmt: skip

@@ -8,7 +8,10 @@ object to `decide`, and writes what that returns through the same object. Delta 
 the table again and lose that check.
 """
 
+import errno
+import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -52,6 +55,14 @@ PROPERTIES = {
     "delta.enableExpiredLogCleanup": "false",  # never from a writer: delta-rs #3692
 }
 AFTER_COMMIT = PostCommitHookProperties(cleanup_expired_logs=False)
+HOPELESS = {
+    errno.ENOSPC: "make room on its disk", errno.EDQUOT: "raise the quota or make room",
+    errno.EROFS: "mount it so that it can be written, or name another lake",
+    errno.EACCES: "let this user write there, or run as one who may",
+    errno.EPERM: "let this user write there, or run as one who may",
+}  # fmt: skip
+"""Faults of a store that stay, and what to do about them."""
+_OS_ERROR = re.compile(r"(?:os error |code: |Errno )(\d+)")  # as delta-rs and Python write them
 WEEK = 168
 """Hours that a file outlives its last use, at least."""
 
@@ -82,6 +93,10 @@ class LakeMismatch(Exception):
 
 class LakeBusy(Exception):
     """A commit failed in every attempt: too many writers, or the store does not answer."""
+
+
+class LakeUnwritable(Exception):
+    """The store takes nothing: it is full, may only be read, or is not ours to write."""
 
 
 class RetentionTooShort(ValueError):
@@ -161,9 +176,10 @@ class DeltaTable:
                     self.uri, rows, mode="error", partition_by=partitions, configuration=settings,
                     storage_options=self._options, writer_properties=writer(self.table),
                 )  # fmt: skip
-        except DeltaError:
+        except (DeltaError, OSError) as error:
             if self.exists():
                 return False
+            self._refuse_hopeless(error)
             raise
         return True
 
@@ -272,6 +288,7 @@ class DeltaTable:
             except (CommitFailedError, DeltaError, OSError) as error:
                 if not isinstance(error, CommitFailedError | OSError) and type(error) is not DeltaError:
                     raise  # a schema or protocol fault is ours; waiting does not mend it
+                self._refuse_hopeless(error)
                 collided = isinstance(error, CommitFailedError)
                 if attempt + 1 >= (self._backoff.attempts if collided else self._backoff.faults):
                     raise self._busy(attempt + 1, error) from error
@@ -279,10 +296,21 @@ class DeltaTable:
             self._backoff.wait(attempt)
         raise AssertionError("the last attempt returns or raises")
 
+    def _refuse_hopeless(self, error: Exception) -> None:
+        """Raise LakeUnwritable for a fault that waiting and fewer writers do not mend."""
+        found = _OS_ERROR.search(str(error))
+        advice = HOPELESS.get(int(found[1]) if found else 0)
+        if advice and found:
+            raise LakeUnwritable(
+                f"{self.uri}: expected a store that can be written to, found {os.strerror(int(found[1])).lower()}: "
+                f"{advice}, then start again; what was committed stands"
+            ) from error
+
     def _busy(self, attempts: int, error: Exception) -> LakeBusy:
         return LakeBusy(
             f"{self.uri}: expected a commit to stand within {attempts} attempts, the last one failed with "
-            f"{type(error).__name__}: {error}: check the store, or use fewer writers"
+            f"{type(error).__name__}: {error}: "
+            + ("use fewer writers" if isinstance(error, CommitFailedError) else "check the store")
         )
 
     def _attempt(self, decide: Callable[[deltalake.DeltaTable], Change | None]) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from lake_rows import NOON
 
 from crawl_pipeline.core.tables import HOSTS, TABLES
-from crawl_pipeline.lake import Lake, LakeBusy, LakeExists, LakeMismatch, LakeMissing
+from crawl_pipeline.lake import Lake, LakeBusy, LakeExists, LakeMismatch, LakeMissing, LakeUnwritable
 from crawl_pipeline.lake.delta import Backoff, DeltaTable
 
 
@@ -102,6 +102,26 @@ def test_a_commit_that_never_stands_waits_longer_each_time_and_then_gives_up(lak
     with pytest.raises(LakeBusy, match=r"within 3 attempts.*does not answer"):
         hosts.commit(fail)
     assert all(0 <= wait <= bound for wait, bound in zip(waits, (1, 2), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("Unable to copy data to file: No space left on device (os error 28)", "no space left.*make room"),
+        ("Unable to open file x#1: Read-only file system (os error 30)", "read-only file system.*mount it"),
+        ('Os { code: 13, kind: PermissionDenied, message: "Permission denied" }', "permission denied.*let this user"),
+    ],
+)
+def test_a_store_that_takes_nothing_is_told_at_once_with_what_to_do(lake: Lake, fault: str, said: str) -> None:
+    tried: list[object] = []
+
+    def fail(opened: object) -> None:
+        tried.append(opened)
+        raise OSError(fault)
+
+    with pytest.raises(LakeUnwritable, match=said):
+        DeltaTable(lake.root, HOSTS, {}, Backoff()).commit(fail)
+    assert len(tried) == 1
 
 
 def test_a_lake_in_a_folder_with_a_space_in_its_name_works(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from crawl_pipeline import maintenance
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.lake import Lake, LeaseHeld, RetentionTooShort
-from crawl_pipeline.maintenance import LEASE_S, Maintained
+from crawl_pipeline.maintenance import LEASE_S, RENEWALS, Maintained, renew_until
 from crawl_pipeline.testing import site
 
 LEASE_OF_WORKER_S = 120.0
@@ -177,6 +178,25 @@ def test_a_worker_takes_over_from_a_killed_maintenance(tmp_path):
 
     assert len(crawl.stored("a.test")) == 10
     crawl.check()
+
+
+def test_a_maintenance_keeps_its_lease_through_a_step_that_takes_longer(crawl):
+    at = NOON
+
+    class Minutes(threading.Event):
+        """Ten of them pass while a step is under way."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            nonlocal at
+            at += timedelta(seconds=LEASE_S / RENEWALS)
+            return at > NOON + timedelta(minutes=10)
+
+    lease = crawl.lake.claim([0, 1], "maintenance-x", NOON, LEASE_S)
+
+    renew_until(crawl.lake.root, lease, lambda: at, Minutes())
+
+    assert set(crawl.lake.leases()["deadline_at"]) == {NOON + timedelta(minutes=10, seconds=LEASE_S)}
+    crawl.lake.release(lease)
 
 
 def test_of_two_at_once_the_second_is_told(crawl):
