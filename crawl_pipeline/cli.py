@@ -458,6 +458,16 @@ def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     sys.exit(0 if all(finding.well for finding in findings) else 1)
 
 
+@command()
+@click.argument("names", nargs=-1, required=True)
+def release(lake: str, names: tuple[str, ...]) -> None:
+    """Stop to hold URL patterns for traps: each HOST/PATTERN as `explain` and the view `traps` show it, or a HOST.
+
+    The next round of the bucket obeys; a released pattern is not blocked again for traps.released_s.
+    """
+    _ordered(ordering.release(Lake.open(lake), names, now=datetime.now(UTC)))
+
+
 def _expect_some(urls: tuple[str, ...], hosts: tuple[str, ...], sites: tuple[str, ...]) -> None:
     if not (urls or hosts or sites):
         raise click.UsageError("name at least one URL, --host or --site")

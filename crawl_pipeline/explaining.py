@@ -17,6 +17,7 @@ from crawl_pipeline.core import (
     second_reading,
     selection,
     settings,
+    traps,
     trust,
     urls,
     validators,
@@ -27,7 +28,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.past import NotThen, Then
-from crawl_pipeline.planning import Plan
+from crawl_pipeline.planning import Plan, marking
 
 LATEST = 5
 """How many requests and sources are shown."""
@@ -64,13 +65,35 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
+    facts["pattern"] = _pattern(lake, bucket, url, policy)
     facts["validators"] = _validators(facts["changes"], facts["host"], policy)
     barred = blocks.of_url(url, policy.block)
     why = _why_forgotten(facts) or (
         f"it is known, and {barred}: not asked for until the policy no longer says so" if barred is not None else None
     )
+    why = why or _why_held(lake, known.row(0, named=True), policy, now)
     why = why or _why_known(known.row(0, named=True), hosts, policy, now)
     return Explanation(url, unobeyed or why, facts)
+
+
+def _pattern(lake: Lake, bucket: int, url: str, policy: Policy) -> str | None:
+    """The URL's pattern, what its pages were worth, and what is done about it."""
+    row = marking.pattern_of(lake, bucket, url)
+    return None if row is None else traps.in_words(row, policy)
+
+
+def _why_held(lake: Lake, row: dict[str, Any], policy: Policy, now: datetime) -> str | None:
+    """Why a URL that waits is held for a trap, if it is."""
+    if row["outcome"] is not None or row["due_at"] is None or row["due_at"] > now:
+        return None
+    found = marking.pattern_of(lake, row["bucket"], row["url"])
+    if found is None or found["action"] != traps.BLOCKED:
+        return None
+    return (
+        f"it waits: {traps.HELD_BACK} since {found['acted_at']:%F %T} UTC ({traps.in_words(found, policy)}); another "
+        f"share of the pattern is looked at from {found['probe_at']:%F %T} UTC on; `crawl release "
+        f"'{found['host']}{found['pattern']}'` takes it back"
+    )
 
 
 def _unobeyed(lake: Lake, bucket: int, given: list[dict[str, Any]]) -> str | None:

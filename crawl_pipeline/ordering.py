@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core import orders, settings, urls
+from crawl_pipeline.core import orders, settings, traps, urls
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.orders import NOTHING, InForce, OrderError, Tag
 from crawl_pipeline.core.policy import Policy
@@ -76,6 +76,19 @@ def forget(
 ) -> int:  # fmt: skip
     """Order that URLs, known or not, are never asked for again nor shown, until a later seed lifts that."""
     return _give(lake, [{"kind": "forget", **scope} for scope in _scopes(hrefs, hosts, sites)], now, by)
+
+
+def release(lake: Lake, names: Sequence[str], *, now: datetime, by: str | None = None) -> int:
+    """Order that patterns are not held for traps any more: each HOST/PATTERN as it is shown, or a HOST with all."""
+    scopes = [_pattern(name) for name in names]
+    acted = lake.scan("patterns", where=pl.col("action").is_in([traps.THROTTLED, traps.BLOCKED]))
+    known = acted.select("host", "pattern").collect()
+    wrong = [
+        f"{name}: nothing is done about this pattern or host, see `crawl sql 'from traps'`"
+        for name, scope in zip(names, scopes, strict=True) if known.filter(**scope).is_empty()
+    ]  # fmt: skip
+    _refuse("these cannot be released", wrong)
+    return _give(lake, [{"kind": "release", **scope} for scope in scopes], now, by)
 
 
 def set_key(
@@ -154,13 +167,25 @@ def about(lake: Lake, url: str) -> list[dict[str, Any]]:
     whole = pl.col("url").is_null() & ((pl.col("host") == host) | pl.col("host").is_null())
     of_site = pl.col("host").is_not_null() | (pl.col("site") == urls.site(host))
     given = lake.scan("orders", where=(pl.col("url") == url) | (whole & of_site)).sort("order").collect()
-    shown = ("order", "ordered_at", "ordered_by", "kind", "url", "host", "site", "tag", "policy_key", "policy_value")
+    shown = (
+        "order",
+        "ordered_at",
+        "ordered_by",
+        "kind",
+        "url",
+        "host",
+        "site",
+        "tag",
+        "policy_key",
+        "policy_value",
+        "pattern",
+    )
     return given.select(shown).to_dicts()
 
 
 def in_words(order: Mapping[str, Any]) -> str:
     """An order as people speak of it."""
-    what = order["policy_key"] or order["url"] or order["host"] or order["site"]
+    what = order["policy_key"] or order["url"] or f"{order['host'] or order['site']}{order['pattern'] or ''}"
     return f"order {order['order']} of {order['ordered_by']} at {order['ordered_at']:%F %T} UTC, {order['kind']} {what}"
 
 
@@ -206,6 +231,14 @@ def _host(name: str) -> Row:
             f"did you mean {urls.host(urls.canonical(name) if '://' in name else url)}?"
         )
     return {"host": urls.host(url)}
+
+
+def _pattern(name: str) -> Row:
+    """A host, or a host with one of its patterns, which begins with a slash."""
+    host, slash, rest = name.removeprefix("http://").removeprefix("https://").partition("/")
+    if host and rest == traps.REST:
+        return _host(host) | {"pattern": rest}
+    return _host(host) | ({"pattern": slash + rest} if slash else {})
 
 
 def _site(name: str) -> Row:

@@ -16,7 +16,7 @@ import httpx
 import polars as pl
 import trio
 
-from crawl_pipeline import harvest, ordering, planning
+from crawl_pipeline import harvest, ordering, patterning, planning
 from crawl_pipeline.contents import ContentSeen
 from crawl_pipeline.core import robots
 from crawl_pipeline.core.orders import NOTHING, InForce
@@ -29,8 +29,9 @@ from crawl_pipeline.fetch.reading import InlineReaders, Readers
 from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import Cursors, Plan, SeenSet
+from crawl_pipeline.planning.earlier import EarlierPages
 
-FOLDED = ("frontier", "hosts", "change_frequency")
+FOLDED = ("frontier", "hosts", "change_frequency", "patterns")
 TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents")
 FOLD_EVERY, TIDY_EVERY = 5, 30
 """Rounds between two looks for long tails of state, and for small files in the logs."""
@@ -118,6 +119,7 @@ class _Shift:
     rules: dict[int, robots.Rules] = field(default_factory=dict)
     seen: SeenSet = field(default_factory=SeenSet)
     contents: ContentSeen = field(default_factory=ContentSeen)
+    earlier: EarlierPages = field(default_factory=EarlierPages)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
     between_s: float = 0.0
@@ -221,6 +223,7 @@ class _Shift:
         """Write the round, commit it, renew the lease: the next round's number."""
         stored = self.contents.stored(self.lake, cut.visits, plan.policy)
         made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored)
+        made["patterns"] = patterning.rows(self.lake, plan, cut, made, self.before, self.earlier)
         rows = harvest.ledger(plan, cut, selected, made, timings, plan.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)

@@ -120,6 +120,22 @@ from pages p join first f using (content_round, body_hash, charset)
 where p.url_hash <> f.url_hash
 """
 
+_TRAPS = """
+with waiting as (
+    select host, count(*) filter (status = 'waiting') as waiting from frontier group by host
+)
+select p.bucket, p.host, p.pattern, p.action, p.acted_at, p.probe_at, p.trap_score as score,
+    p.known_count as known, p.trial_count as judged,
+    p.exact_count + p.near_count + p.thin_count + p.soft404_count as worthless,
+    p.exact_count as exact, p.near_count as near, p.thin_count as thin, p.soft404_count as soft404,
+    coalesce(p.own_link_count / nullif(p.out_link_count, 0), 0) as own_link_share,
+    coalesce(p.step_link_count / nullif(p.out_link_count, 0), 0) as step_link_share,
+    p.new_url_count as new_urls, coalesce(len(p.linked_from), 0) as linking_sites, p.listed, p.examples, p.released_at,
+    coalesce(w.waiting, 0) as waiting_on_host
+from patterns p left join waiting w using (host)
+where p.action in ('throttled', 'blocked') or p.released_at is not null
+"""
+
 VIEWS = (
     View(
         "unfetched", "a URL without a stored page, known or only linked to, and why", {
@@ -156,6 +172,33 @@ VIEWS = (
     ),
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),
+    View(
+        "traps", "a URL pattern that is throttled or blocked, or that a person released, with its evidence", {
+            "bucket": "host bucket of the host",
+            "host": "host name of its URLs",
+            "pattern": "the pattern; `crawl release HOST/PATTERN`, both as they stand here, takes the action back",
+            "action": "throttled: drawn with a tenth of the weight; blocked: all but a probe is left out",
+            "acted_at": "when that began [UTC]",
+            "probe_at": "when another share is let through, to look again; null: not blocked [UTC]",
+            "score": "of the sequential test, without what links and names add to it",
+            "known": "its known URLs",
+            "judged": "its pages that were judged, each at its first visit",
+            "worthless": "of these, worthless",
+            "exact": "of these, with the same main text as an earlier page of the host",
+            "near": "of these, near-duplicates of one",
+            "thin": "of these, with next to no text",
+            "soft404": "of these, the host's way to say not found",
+            "own_link_share": "share of the links of its pages that lead to the same pattern",
+            "step_link_share": "share of them that lead to the page's own URL with other numbers",
+            "new_urls": "URLs that became known through its pages",
+            "linking_sites": "other sites that link to it, as far as they are kept: from traps.linking_sites on it is "
+                             "never blocked",
+            "listed": "a sitemap names a URL of it: then it is never blocked",
+            "examples": "latest pages that were judged worthless, and why",
+            "released_at": "when a person released it [UTC]",
+            "waiting_on_host": "URLs of the host that wait, of all patterns",
+        }, _TRAPS,
+    ),
     View(
         "seed_lists", "one tag: what its seed list is, and what came of it", {
             "tag": "name of the seed list; join it with pages.tag, frontier.tag",

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline import past
-from crawl_pipeline.core import admission, blocks, urls
+from crawl_pipeline.core import admission, urls
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
@@ -107,7 +107,7 @@ def why_left_out(made: Plan) -> pl.DataFrame:
     """Why each due URL is not on a plan's list (url_hash, why)."""
     said = pl.format("left out: {} (number {}, quota {})", "left_out", "rank", "quota")
     waiting = made.judged.filter(pl.col("left_out").is_not_null()).select("url_hash", why=said)
-    barred = made.due.filter("blocked").select("url_hash", why=pl.lit(f"left out: {blocks.URLS}"))
+    barred = made.due.drop_nulls("barred").select("url_hash", why=pl.format("left out: {}", "barred"))
     return pl.concat([waiting, barred])
 
 

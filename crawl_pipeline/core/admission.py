@@ -19,6 +19,8 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
 KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "link": 5}
+SIX = 6
+"""Segments in all from which on a sequence of them that repeats itself is no accident."""
 _FOUND = pl.col("kind") == "link"
 _SEED = pl.col("kind") == "seed"
 
@@ -69,7 +71,10 @@ def judge(links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, in_force: In
         _in_seeded_site=pl.col("site").is_in(seeded["site"].implode()),
         _forgotten=orders.is_forgotten(in_force),
     )
-    shaped = shaped.with_columns(_repeats=_most_repeats(shaped["_segments"], policy.budget.repeated_segment))
+    shaped = shaped.with_columns(
+        _repeats=_most_repeats(shaped["_segments"], policy.budget.repeated_segment),
+        _in_a_row=_in_a_row(shaped["_segments"], policy.budget.repeats_in_a_row),
+    )
     refusal = pl.coalesce(pl.when(rule).then(pl.lit(reason)) for reason, rule in rules(policy))
     return shaped.with_columns(refusal=refusal).select(*links.columns, "refusal")
 
@@ -103,6 +108,7 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
         ("over budget.path_depth", pl.col("_segments").list.len() > budget.path_depth),
         ("over budget.query_parameters", parameters > budget.query_parameters),
         ("over budget.repeated_segment", pl.col("_repeats") > budget.repeated_segment),
+        ("over budget.repeats_in_a_row", pl.col("_in_a_row")),
         ("file type", extension.is_in(budget.skip_extensions) & (pl.col("kind") != "sitemap")),
     ]
 
@@ -138,6 +144,31 @@ def _most_repeats(segments: pl.Series, limit: int) -> pl.Series:
         for path, suspect in zip(segments, suspects, strict=True)
     ] if suspects.any() else [0] * len(segments)  # fmt: skip
     return pl.Series(counts, dtype=pl.Int32)
+
+
+def _in_a_row(segments: pl.Series, most: int) -> pl.Series:
+    """Tell which paths repeat themselves, as relative links that lead ever deeper make them: few are looked at."""
+    suspects = (segments.list.len() - segments.list.n_unique()) >= most
+    found = [suspect and _repeats_itself(path.to_list(), most) for path, suspect in zip(segments, suspects, strict=True)
+             ] if suspects.any() else [False] * len(segments)  # fmt: skip
+    return pl.Series(found, dtype=pl.Boolean)
+
+
+def _repeats_itself(path: list[str], most: int) -> bool:
+    """Whether a segment stands more often in a row, or several segments, SIX or more in all, as often.
+
+    Heritrix and BUbiNG have such rules. A date or other numbers may well stand twice.
+    """
+    for size in range(1, len(path) // 2 + 1):
+        for start in range(len(path) - size):
+            one = path[start : start + size]
+            again = 1
+            while path[start + again * size : start + (again + 1) * size] == one:
+                again += 1
+            many = again > most if size == 1 else again >= most and again * size >= SIX
+            if many and not all(segment.isdecimal() for segment in one):
+                return True
+    return False
 
 
 def _within_budgets(judged: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:

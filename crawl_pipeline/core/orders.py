@@ -17,8 +17,8 @@ from crawl_pipeline.core import urls
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.settings import Setting
 
-KINDS = ("seed", "policy", "pause", "resume", "set", "unset", "recrawl", "forget")
-FOR_OWNERS = ("seed", "pause", "resume", "recrawl", "forget")
+KINDS = ("seed", "policy", "pause", "resume", "set", "unset", "recrawl", "forget", "release")
+FOR_OWNERS = ("seed", "pause", "resume", "recrawl", "forget", "release")
 """Kinds that the owner of a bucket applies to its state; each names a URL, a host or a site."""
 FORGOTTEN = "forgotten by order"
 """Why a new URL of something forgotten is refused."""

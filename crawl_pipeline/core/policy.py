@@ -280,6 +280,9 @@ class Budget(Section):
     path_depth: PositiveInt = key(12, "non-empty path segments")
     query_parameters: Count = key(10, "parameters in the query")
     repeated_segment: PositiveInt = key(3, "times one path segment may stand in a URL")
+    repeats_in_a_row: PositiveInt = key(
+        2, "times in a row that a path segment may stand; several segments that make six or more in all, once less; "
+        "numbers are free")  # fmt: skip
     skip_extensions: list[str] = key(
         ["7z", "avi", "bin", "bmp", "bz2", "css", "csv", "deb", "dmg", "doc", "docx", "eot", "exe", "flac", "gif",
          "gz", "ico", "iso", "jar", "jpeg", "jpg", "js", "json", "m4a", "m4v", "mov", "mp3", "mp4", "mpeg", "mpg",
@@ -351,6 +354,41 @@ class Sitemap(Section):
     )
 
 
+class Traps(Section):
+    """When the URLs of a pattern are held for a trap, by a sequential test of the pages it gave (Wald 1945)."""
+
+    act: Literal["block", "throttle", "record"] = key(
+        "block", "the most that is done by itself about a pattern: block all but a probe; throttle; record, nothing"
+    )
+    ordinary: float = key(0.5, "share of worthless pages that a pattern may have and be no trap", gt=0, lt=1)
+    trap: float = key(0.9, "share of worthless pages of a trap; must be more than ordinary", gt=0, lt=1)
+    block_error: float = key(
+        1e-4,
+        "how likely a pattern with the ordinary share is blocked; it is suspicious at the root of this",
+        gt=0,
+        lt=0.5,
+    )
+    clear_error: float = key(1e-2, "how likely a trap is cleared", gt=0, lt=0.5)
+    weight: float = key(0.1, "times the weight in the draw, for URLs of a suspicious pattern", gt=0, le=1)
+    doubt_urls: PositiveInt = key(
+        16, "URLs on one fetch list of a pattern of which more pages were worthless than good, until that is settled"
+    )
+    probe_share: float = key(0.01, "share of a blocked pattern's URLs that is asked for all the same", ge=0, le=1)
+    probe_urls: Count = key(10, "about so many such URLs of one pattern in probe_s at most")
+    probe_s: PositiveFloat = key(2_592_000.0, "s; after this another such share is drawn")
+    linking_sites: PositiveInt = key(3, "other sites that link to URLs of a pattern, from which on it is never blocked")
+    thin_tokens: Count = key(10, "tokens of main text under which a page counts as worthless")
+    released_s: PositiveFloat = key(2_592_000.0, "s; a pattern that a person released is not blocked again sooner")
+    patterns: PositiveInt = key(500, "patterns that are told apart per host; the others count as one")
+    signatures: PositiveInt = key(512, "earlier pages of a host that a page is compared with: bounds memory")
+
+    @model_validator(mode="after")
+    def _trap_is_worse(self) -> Self:
+        if self.trap <= self.ordinary:
+            raise ValueError(f"traps.trap ({self.trap}) must be more than traps.ordinary ({self.ordinary})")
+        return self
+
+
 class HostRule(Section):
     """What is different for one host; keys left out keep the general value."""
 
@@ -379,6 +417,7 @@ class Policy(Section):
     retry: Retry = Retry()
     recrawl: Recrawl = Recrawl()
     sitemap: Sitemap = Sitemap()
+    traps: Traps = Traps()
     host: dict[HostName, HostRule] = {}
 
     @cached_property

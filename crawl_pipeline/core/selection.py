@@ -13,7 +13,7 @@ from datetime import UTC, datetime, time, timedelta
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import blocks, politeness, trust
+from crawl_pipeline.core import blocks, politeness, traps, trust
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 
@@ -58,19 +58,22 @@ def judge(
     named = hosts.join(due, on="host", how="semi")
     left = left_today(hosts.join(named, on="site", how="semi"), policy, now)
     quotas = quota(named, left, policy, now, seconds)
+    drawn = due.with_columns(draw=draws(due, policy, seed))
+    drawn = drawn.with_columns(_on_trial=_on_trial(drawn, policy))
     ranked = (
-        due.join(quotas, on="host", how="left")
-        .with_columns(draw=draws(due, policy, seed))
-        .with_columns(rank=pl.col("draw").rank("ordinal").over("host"), quota=pl.col("quota").fill_null(0))
-    )
-    in_turn = pl.col("rank") <= pl.col("quota")
+        drawn.join(quotas, on="host", how="left", maintain_order="left")
+        .with_columns(rank=pl.when(~pl.col("_on_trial")).then("draw").rank("ordinal").over("host"),
+                      quota=pl.col("quota").fill_null(0))
+    )  # fmt: skip
+    in_turn = (pl.col("rank") <= pl.col("quota")).fill_null(value=False)
     within = _within_sites_day(ranked.filter(in_turn), hosts, left)
     chosen = _within_limits(within, policy)["url_hash"]
     full = pl.when(pl.col("url_hash").is_in(within["url_hash"].implode())).then(pl.lit("round full"))
     of_turn = full.otherwise(pl.lit("site's day is full"))
     why = pl.when(in_turn).then(of_turn).otherwise(pl.col("wait").fill_null("host unknown"))
+    why = pl.when("_on_trial").then(pl.lit(traps.ON_TRIAL)).otherwise(why)
     left_out = pl.when(~pl.col("url_hash").is_in(chosen.implode())).then(why)
-    return ranked.with_columns(left_out=left_out).drop("wait")
+    return ranked.with_columns(left_out=left_out).drop("wait", "_on_trial")
 
 
 def quota(
@@ -142,9 +145,19 @@ def pace_of(row: dict[str, object]) -> HostPace:
 
 
 def draws(due: pl.DataFrame, policy: Policy, seed: int) -> pl.Series:
-    """The key of each due URL in the weighted draw: the smallest come first."""
+    """The key of each due URL in the weighted draw: the smallest come first. `factor`, if given, is of its weight."""
     weights = np.array(policy.bands.weights)[np.clip(due["band"].to_numpy(), 1, len(policy.bands.weights)) - 1]
+    if "factor" in due.columns:
+        weights = weights * due["factor"].to_numpy()
     return pl.Series("draw", -np.log(uniform(due["url_hash"].to_numpy(), seed)) / weights)
+
+
+def _on_trial(drawn: pl.DataFrame, policy: Policy) -> pl.Expr:
+    """Which URLs of a pattern in doubt are beyond the few by which it is judged: those drawn last."""
+    if "trial" not in drawn.columns:
+        return pl.lit(value=False)
+    beyond = pl.col("draw").rank("ordinal").over("trial") > policy.traps.doubt_urls
+    return pl.col("trial").is_not_null() & beyond
 
 
 def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDArray[np.float64]":

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import HostRule, Policy, PolicyError
 
-SETTABLE = ("bands", "politeness", "robots", "scope", "budget", "retry", "recrawl")
+SETTABLE = ("bands", "politeness", "robots", "scope", "budget", "retry", "recrawl", "traps")
 """Sections that planning, lanes and harvest read anew in every round; the others are read when a worker starts."""
 
 

@@ -17,6 +17,7 @@ import polars as pl
 TIME = pl.Datetime("us", "UTC")
 TALLY = pl.List(pl.Struct({"name": pl.String, "count": pl.Int64}))
 ROBOTS_STATE = pl.List(pl.Struct({"origin": pl.String, "robots_id": pl.Int64, "state": pl.String, "expires_at": TIME}))
+SEGMENTS = pl.List(pl.Struct({"place": pl.Int8, "segment": pl.String, "count": pl.Int64, "literal": pl.Boolean}))
 
 Kind = Literal["log", "state", "ledger", "control"]
 
@@ -102,7 +103,8 @@ COLUMNS = _columns(
     ("source_url", pl.String, "", "canonical URL of the page that held the link; null for a seed"),
     ("source_hash", pl.Int64, "", "hash64 of source_url"),
     ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); in "
-                            "`orders` what is asked: seed, policy, pause, resume, set, unset, recrawl, forget"),
+                            "`orders` what is asked: seed, policy, pause, resume, set, unset, recrawl, forget, "
+                            "release"),
     ("nofollow", pl.Boolean, "", "the link or its page said nofollow"),
     ("depth", pl.Int16, "links", "links between the seed and this URL; redirects do not count"),
     ("hops", pl.Int16, "redirects", "redirects in a row that led here"),
@@ -183,7 +185,7 @@ COLUMNS = _columns(
     ("calm_count", pl.Int16, "answers", "answers without trouble since the back-off last moved"),
     ("failures", pl.Int16, "requests", "requests in a row that counted against the host"),
     ("robots", ROBOTS_STATE, "", "per origin: the robots.txt answer in force and when it expires"),
-    ("known_count", pl.Int64, "URLs", "frontier rows, of the host or in the bucket"),
+    ("known_count", pl.Int64, "URLs", "frontier rows, of the host, of the pattern or in the bucket"),
     ("parked_count", pl.Int64, "URLs", "frontier rows that are parked, of the host or in the bucket"),
     ("fetched_count", pl.Int64, "URLs", "pages asked for in all"),
     ("day", pl.Date, "UTC", "the day that day_count counts"),
@@ -204,6 +206,29 @@ COLUMNS = _columns(
     ("gamma_b", pl.Float64, "days", "rate parameter of the Gamma posterior of the change rate"),
     ("changed_at", TIME, "UTC", "when a fetch last found another text"),
     ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
+    # Patterns.
+    ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
+                               "no literal, and the sorted names of its parameters; `*`: all that are too many"),
+    ("shape", pl.String, "", "the pattern without its literals"),
+    ("trial_count", pl.Int64, "pages", "pages of the pattern that were judged, each at its first visit"),
+    ("exact_count", pl.Int64, "pages", "of these, with the same main text as an earlier page of the host"),
+    ("near_count", pl.Int64, "pages", "of these, near-duplicates of an earlier page of the host"),
+    ("thin_count", pl.Int64, "pages", "of these, with next to no text"),
+    ("soft404_count", pl.Int64, "pages", "of these, the host's way to say not found"),
+    ("out_link_count", pl.Int64, "links", "links of these pages"),
+    ("own_link_count", pl.Int64, "links", "of these, to URLs of the same pattern"),
+    ("step_link_count", pl.Int64, "links", "of these, to URLs that differ from the page's own by numbers only"),
+    ("new_url_count", pl.Int64, "URLs", "URLs of the host that became known through pages of the pattern"),
+    ("linked_from", pl.List(pl.Int64), "", "hash64 of other sites that link to URLs of the pattern, a few at most"),
+    ("listed", pl.Boolean, "", "a sitemap names a URL of the pattern"),
+    ("segments", SEGMENTS, "", "of a shape: its segments that are literals, or may become one, and how many known URLs "
+                               "have each"),
+    ("trap_score", pl.Float64, "", "log of how much likelier the pages judged are of a trap than not: see core/traps"),
+    ("action", pl.String, "", "what is done about the pattern: none, throttled, blocked, cleared"),
+    ("acted_at", TIME, "UTC", "when that began"),
+    ("probe_at", TIME, "UTC", "when another share of a blocked pattern is let through, to look again"),
+    ("released_at", TIME, "UTC", "when a person released the pattern"),
+    ("examples", pl.List(pl.String), "", "latest pages that were judged worthless, and why"),
     # Rounds and leases.
     ("epoch", pl.Int64, "", "how often the bucket's lease has been taken; fences late writers"),
     ("deadline_at", TIME, "UTC", "until when the lease is held unless renewed"),
@@ -261,7 +286,7 @@ ORDERS = Table(
     "orders", "log", ("order", "kind", "url", "host", "site", "policy_key"), (), (),
     "what a person asked",
     ("order", "ordered_at", "ordered_by", "kind", "url", "host", "site", "tag", "topic", "region", "band", "policy_id",
-     "policy_toml", "policy_key", "policy_value"),
+     "policy_toml", "policy_key", "policy_value", "pattern"),
 )  # fmt: skip
 ROBOTS = Table(
     "robots", "log", ("robots_id",), ("bucket",), ("origin",),
@@ -289,6 +314,14 @@ CHANGE_FREQUENCY = Table(
     ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "gamma_a", "gamma_b",
      "fetched_at", "changed_at", "text_hash", "interval_s", "etag", "last_modified", "text_read_at"),
 )  # fmt: skip
+PATTERNS = Table(
+    "patterns", "state", ("host", "pattern"), ("bucket", "layer", "layout"), ("host", "pattern"),
+    "one URL pattern of a host: what its pages were worth, and what is done about it",
+    ("bucket", "layer", "layout", "round", "host", "pattern", "shape", "known_count", "trial_count", "exact_count",
+     "near_count", "thin_count", "soft404_count", "out_link_count", "own_link_count", "step_link_count",
+     "new_url_count", "linked_from", "listed", "trap_score", "action", "acted_at", "probe_at", "released_at",
+     "examples", "segments"),
+)  # fmt: skip
 ROUNDS = Table(
     "rounds", "ledger", ("bucket", "round"), ("bucket",), ("round",),
     "one round of one bucket; writing it is the round's commit",
@@ -306,6 +339,6 @@ LEASES = Table(
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, ROUNDS, LEASES,
+        LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, PATTERNS, ROUNDS, LEASES,
     )
 }  # fmt: skip

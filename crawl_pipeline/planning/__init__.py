@@ -60,6 +60,10 @@ class Plan:
     next_due_at: Mapping[int, datetime]
     elsewhere: Elsewhere
     seen_asked: Mapping[int, Asked]
+    told: pl.DataFrame
+    """What the links that were read say of URL patterns: see planning.evidence."""
+    released: pl.DataFrame
+    """Patterns that people released since the last round."""
     next_at: datetime | None
     """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
 
@@ -83,7 +87,7 @@ def plan(
     policy = policy if past else settings.overlay(policy, in_force.settings.values())
     state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True))
     fresh = pl.concat([state.admitted, state.changed])
-    due = listing.due(sight, fresh, in_hand, policy)
+    due = listing.due(sight, fresh, in_hand, policy, state.released)
     listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     return Plan(
@@ -94,9 +98,9 @@ def plan(
         judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, elsewhere=listing.elsewhere(sight, state.hosts),
-        seen_asked=state.asked,
+        seen_asked=state.asked, told=state.told, released=state.released,
         next_at=min(
             [*next_due_at.values(), *state.brought_forward["due_at"],
-             *selection.turns(due.rows.filter(~pl.col("blocked")), state.hosts, policy, now)], default=None,
+             *selection.turns(due.rows.filter(pl.col("barred").is_null()), state.hosts, policy, now)], default=None,
         ),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
-from crawl_pipeline.planning import parking
+from crawl_pipeline.planning import evidence, parking
 from crawl_pipeline.planning.seen import Asked, SeenSet
 from crawl_pipeline.planning.sight import Cursors, Sight
 
@@ -36,6 +36,9 @@ class CaughtUp:
     asked: Mapping[int, Asked]
     changed: pl.DataFrame
     """Known URLs that an order changes, or that were parked and are let in."""
+    told: pl.DataFrame
+    """What the links say of URL patterns: see planning.evidence."""
+    released: pl.DataFrame
 
 
 def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet) -> CaughtUp:
@@ -57,7 +60,10 @@ def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, 
     rows, hinted = pl.concat([open_, parked]), hinted.filter(pl.col("due_at") < were_due)
     moved, changed = _moved(sight, cursors, in_force, rows), pl.concat([obeyed, let_in])
     new_hosts, forward = _changed(stored, hosts), pl.concat([hinted, linked])
-    return CaughtUp(moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, changed)
+    told, released = evidence.told(links, rows), evidence.released(given)
+    return CaughtUp(
+        moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, changed, told, released
+    )
 
 
 def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:

@@ -17,6 +17,8 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY
 from crawl_pipeline.fetch.visits import Elsewhere, HostQueue, RobotsAnswer, Target
+from crawl_pipeline.planning import evidence, marking
+from crawl_pipeline.planning.marking import Marks
 from crawl_pipeline.planning.sight import Sight
 
 Rules = dict[int, robots.Rules]
@@ -37,7 +39,7 @@ ENOUGH = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is due: the columns a draw needs and if it is `blocked`; how many more are due in slices not read."""
+    """What is due: the columns a draw needs and why it is `barred`, if so; how many more are due in slices not read."""
 
     rows: pl.DataFrame
     unread: Mapping[int, int]
@@ -58,24 +60,27 @@ class Listed:
 
 
 def due(
-    sight: Sight, fresh: pl.DataFrame, in_hand: Sequence[int], policy: Policy, *, enough: int = ENOUGH
+    sight: Sight, fresh: pl.DataFrame, in_hand: Sequence[int], policy: Policy, released: pl.DataFrame | None = None, *,
+    enough: int = ENOUGH,
 ) -> Due:  # fmt: skip
     """What may be asked for now and is not in hand; of large hosts what is enough.
 
-    `fresh`: rows of this round, just admitted or changed by an order; they stand for those that are stored.
+    `fresh`: rows of this round, just admitted or changed by an order; they stand for those that are stored;
+    `released`: patterns that people release.
     """
-    stored = _due_in(sight, [0], policy).drop("layer").collect()
-    sliced, unread = _of_large_hosts(sight, policy, enough)
-    old, now = (
-        pl.concat([stored, *sliced]),
-        fresh.filter(pl.col("due_at") <= sight.now).select(*_DRAWN, _blocked(policy)),
-    )
+    marks = marking.marks(sight, pl.DataFrame(schema=evidence.RELEASED) if released is None else released)
+    stored = marking.treated(_due_in(sight, [0], policy, marks).drop("layer").collect(), marks, policy, sight.now)
+    sliced, unread = _of_large_hosts(sight, policy, marks, enough)
+    new = fresh.filter(pl.col("due_at") <= sight.now).select(*_DRAWN, *_told(policy, marks))
+    old, now = pl.concat([stored, *sliced]), marking.treated(new, marks, policy, sight.now)
     changed = fresh.filter(pl.col("found_at") < sight.now)  # what was admitted is found now, and not stored
     rows = pl.concat([old.join(changed, on="url_hash", how="anti") if changed.height else old, now])
     return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))) if in_hand else rows, unread)
 
 
-def _of_large_hosts(sight: Sight, policy: Policy, enough: int) -> tuple[list[pl.DataFrame], dict[int, int]]:
+def _of_large_hosts(
+    sight: Sight, policy: Policy, marks: Marks, enough: int
+) -> tuple[list[pl.DataFrame], dict[int, int]]:
     """Due rows of slices, read in an order drawn for this round until each host has enough; and how many are left."""
     slices = sight.lake.slices("frontier", sight.lease.buckets, sight.at)
     drawn = slices.with_columns(draw=selection.uniform(slices["part"].cast(pl.Int64).to_numpy(), sight.lease.round))
@@ -84,18 +89,19 @@ def _of_large_hosts(sight: Sight, policy: Policy, enough: int) -> tuple[list[pl.
     for turn in range(turns["turn"].n_unique()):
         here = turns.filter((pl.col("turn") == turn) & ~pl.col("host").is_in(_with_enough(found, enough)))
         turns = turns.join(here, on="part", how="anti")
-        rows = _in_slices(sight, here, policy).collect() if here.height else None
+        rows = _in_slices(sight, here, policy, marks).collect() if here.height else None
         if rows is not None:
+            rows = marking.treated(rows, marks, policy, sight.now)
             found.append(_first_drawn(rows, policy, sight.lease.round, enough))
             left.update(dict(rows.join(found[-1], on="url_hash", how="anti").group_by("bucket").len().iter_rows()))
     if turns.height:
-        left.update(dict(_in_slices(sight, turns, policy).group_by("bucket").len().collect().iter_rows()))
+        left.update(dict(_in_slices(sight, turns, policy, marks).group_by("bucket").len().collect().iter_rows()))
     return found, dict(left)
 
 
 def _first_drawn(rows: pl.DataFrame, policy: Policy, seed: int, most: int) -> pl.DataFrame:
-    """Of each host those that the draw puts first, for selection would look at no others; and what is blocked."""
-    barred, rows = rows.filter("blocked"), rows.filter(~pl.col("blocked"))
+    """Of each host those that the draw puts first, for selection would look at no others; and what is barred."""
+    barred, rows = rows.filter(pl.col("barred").is_not_null()), rows.filter(pl.col("barred").is_null())
     drawn = rows.with_columns(selection.draws(rows, policy, seed))
     first = drawn.filter(pl.col("draw").rank("ordinal").over("host") <= most)
     return pl.concat([first.select(rows.columns), barred])
@@ -106,7 +112,7 @@ def _with_enough(found: list[pl.DataFrame], enough: int) -> list[str]:
         return []
     return (
         pl.concat(found)
-        .filter(~pl.col("blocked"))
+        .filter(pl.col("barred").is_null())
         .group_by("host")
         .len()
         .filter(pl.col("len") >= enough)["host"]
@@ -114,18 +120,23 @@ def _with_enough(found: list[pl.DataFrame], enough: int) -> list[str]:
     )
 
 
-def _in_slices(sight: Sight, slices: pl.DataFrame, policy: Policy) -> pl.LazyFrame:
+def _in_slices(sight: Sight, slices: pl.DataFrame, policy: Policy, marks: Marks) -> pl.LazyFrame:
     """Due rows of slices; what has changed since they were written lies in the tail, and is read with part 0."""
-    return _due_in(sight, slices["part"].to_list(), policy).filter(pl.col("layer") == "base").drop("layer")
+    return _due_in(sight, slices["part"].to_list(), policy, marks).filter(pl.col("layer") == "base").drop("layer")
 
 
-def _due_in(sight: Sight, parts: Sequence[int], policy: Policy) -> pl.LazyFrame:
+def _due_in(sight: Sight, parts: Sequence[int], policy: Policy, marks: Marks) -> pl.LazyFrame:
     due = sight.rows("frontier", pl.col("due_at") <= sight.now, parts=parts)
-    return due.select(*_DRAWN, _blocked(policy), "layer")
+    return due.select(*_DRAWN, *_told(policy, marks), "layer")
 
 
-def _blocked(policy: Policy) -> pl.Expr:
-    return matches_any(pl.col("url"), policy.block.urls).alias("blocked")
+def _told(policy: Policy, marks: Marks) -> list[pl.Expr]:
+    """What is told from a URL itself, so that it need not be kept: only of hosts with marked patterns it is."""
+    return [
+        pl.when(matches_any(pl.col("url"), policy.block.urls)).then(pl.lit(blocks.URLS)).alias("barred"),
+        pl.col("outcome").is_null().alias("unvisited"),
+        pl.when(pl.col("host").is_in(marks.hosts)).then("url").alias("marked_url"),
+    ]
 
 
 def make_list(
@@ -134,7 +145,7 @@ def make_list(
 ) -> Listed:  # fmt: skip
     """Select; URLs that a known robots.txt forbids go on the list beside the quota, for they cost no request."""
     seed = sight.lease.round
-    barred, due = due.filter("blocked"), due.filter(~pl.col("blocked")).drop("blocked")
+    barred, due = due.filter(pl.col("barred").is_not_null()), due.filter(pl.col("barred").is_null())
     selected = selection.select(due, hosts, policy, sight.now, seed, seconds)
     suspects = _suspects(sight, due, selected.fetch_list, hosts, policy, rules)
     rows = _whole(sight, pl.concat([suspects, selected.fetch_list]), fresh)
@@ -152,8 +163,8 @@ def make_list(
 
 
 def _tally(due: pl.DataFrame) -> pl.DataFrame:
-    """Tally by bucket the due URLs that a pattern of the policy blocks."""
-    return due.group_by("bucket").agg(name=pl.lit(blocks.URLS), count=pl.len().cast(pl.Int64))
+    """Tally by bucket the due URLs that the policy blocks, or that are held for a trap."""
+    return due.group_by("bucket", name="barred").agg(count=pl.len().cast(pl.Int64))
 
 
 def _whole(sight: Sight, wanted: pl.DataFrame, fresh: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,8 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 from crawl_pipeline.planning.sight import Sight
 
-_SOURCE_HOST = r"^[a-z]+://(?:[^/@]*@)?(\[[^\]]*\]|[^/:?#]*)"
+SOURCE_HOST = r"^[a-z]+://(?:[^/@]*@)?(\[[^\]]*\]|[^/:?#]*)"
+"""The host of a canonical URL."""
 
 
 def linked(hosts: pl.DataFrame, links: pl.DataFrame, policy: Policy) -> pl.DataFrame:
@@ -24,7 +25,7 @@ def linked(hosts: pl.DataFrame, links: pl.DataFrame, policy: Policy) -> pl.DataF
         return hosts
     seeded = hosts.filter("seeded")["site"].unique().implode()
     told = links.filter(~pl.col("nofollow") & pl.col("source_url").is_not_null() & ~pl.col("site").is_in(seeded))
-    told = told.select("host", "site", source=pl.col("source_url").str.extract(_SOURCE_HOST)).unique()
+    told = told.select("host", "site", source=pl.col("source_url").str.extract(SOURCE_HOST)).unique()
     sites = {host: urls.site(host) for host in told["source"].drop_nulls().unique()}
     told = told.with_columns(source_site=pl.col("source").replace_strict(sites, default=None, return_dtype=pl.String))
     others = told.filter(pl.col("source_site") != pl.col("site"))

@@ -47,6 +47,9 @@ REFUSED = [
     ("over budget.path_depth", {}, "http://a.test" + "".join(f"/{n}" for n in range(13)), {}),
     ("over budget.query_parameters", {}, "http://a.test/?" + "&".join(f"p{n}=1" for n in range(11)), {}),
     ("over budget.repeated_segment", {}, "http://a.test/a/b/a/b/a/b/a", {}),
+    ("over budget.repeats_in_a_row", {}, "http://a.test/x/a/a/a", {}),
+    ("over budget.repeats_in_a_row", {}, "http://a.test/a/b/c/a/b/c/x", {}),
+    ("over budget.repeats_in_a_row", {}, "http://a.test/z/a/b/a/b/a/b", {}),
     ("file type", {}, "http://a.test/x.PDF", {}),
     ("file type", {"kind": "listed"}, "http://a.test/x.tar.gz?v=1", {}),
     ("over budget.urls_per_host", {}, "http://a.test/", {"budget": {"urls_per_host": 1}, "known": 1}),
@@ -69,6 +72,11 @@ def test_a_link_is_refused_for_its_reason(reason, columns, url, rules):
 
     assert refusals(found) == {reason: 1}
     assert found.rows.is_empty()
+
+
+@pytest.mark.parametrize("path", ["/a/a/b/b", "/a/b/a/b/c", "/2026/07/01/2026/07/01", "/1/1/1/1", "/a/b/c/a/b/d"])
+def test_a_path_that_repeats_itself_a_little_or_in_numbers_is_no_trap(path):
+    assert refusals(admitted(link("http://a.test" + path), budget={"repeated_segment": 9})) == {}
 
 
 def test_every_reason_a_url_can_be_refused_for_has_a_case():

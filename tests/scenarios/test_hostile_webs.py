@@ -32,7 +32,8 @@ def trap_at(prefix: str, shape, pages: int = 5) -> Host:
 
 
 def test_a_calendar_trap_ends_at_the_budget_and_the_good_pages_are_fetched(tmp_path):
-    crawl = Crawl(tmp_path, trap_at("/cal", calendar("/cal")), rules=policy(budget={"urls_per_host": 25}))
+    crawl = Crawl(tmp_path, trap_at("/cal", calendar("/cal")),
+                  rules=policy(budget={"urls_per_host": 25}, traps={"act": "record"}))  # fmt: skip
 
     crawl.seed("http://a.test/").work()
 
@@ -52,7 +53,11 @@ def test_session_ids_end_at_the_budget(tmp_path):
 
 
 def test_endless_folders_end_at_the_path_depth(tmp_path):
-    crawl = Crawl(tmp_path, Host("a.test", robots(endless_depth(), "")), rules=policy(budget={"repeated_segment": 6}))
+    crawl = Crawl(
+        tmp_path,
+        Host("a.test", robots(endless_depth(), "")),
+        rules=policy(budget={"repeated_segment": 6, "repeats_in_a_row": 9}),
+    )
 
     crawl.seed("http://a.test/").work()
 

@@ -1,0 +1,54 @@
+"""Fingerprints of the pages that hosts have shown, kept by a worker while it has their bucket.
+
+Reads `pages` once per host and lease; then a worker adds what it finds. Nothing here is truth: what is lost is read
+again, and what is left out for want of room lets a repetition pass for good.
+
+Bounds: of a host the newest `traps.signatures` pages, of all hosts MOST together; hosts not met for longest go first.
+"""
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from crawl_pipeline.core import repeats
+from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.lake import Lake
+from crawl_pipeline.planning import Plan
+
+MOST = 100_000
+
+
+@dataclass(slots=True)
+class EarlierPages:
+    """Fingerprints by host, in the order in which hosts were met last."""
+
+    kept: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+    def of(self, lake: Lake, plan: Plan, hosts: pl.Series, policy: Policy) -> pl.DataFrame:
+        """The earlier pages of some hosts, oldest first (columns repeats.SIGNED)."""
+        missing = [host for host in hosts if host not in self.kept]
+        if missing:
+            self.kept |= dict.fromkeys(missing, repeats.NOBODY)
+            self._read(lake, plan, missing, policy)
+        for host in hosts:
+            self.kept[host] = self.kept.pop(host)
+        return pl.concat([repeats.NOBODY, *(self.kept[host] for host in hosts)])
+
+    def add(self, pages: pl.DataFrame, policy: Policy) -> None:
+        """Keep pages that no earlier one is like."""
+        most = policy.traps.signatures
+        for (host,), rows in pages.select(list(repeats.SIGNED)).group_by("host", maintain_order=True):
+            name = str(host)
+            self.kept[name] = pl.concat([self.kept.get(name, repeats.NOBODY), rows]).tail(most)
+        room = sum(rows.height for rows in self.kept.values()) - MOST
+        for host in list(self.kept) if room > 0 else ():
+            room -= self.kept.pop(host).height
+            if room <= 0:
+                break
+
+    def _read(self, lake: Lake, plan: Plan, hosts: list[str], policy: Policy) -> None:
+        among = pl.col("host").is_in(hosts)
+        stored = lake.scan("pages", buckets=lake.once_in(plan.lease.buckets), where=among)
+        newest = stored.sort("fetched_at").group_by("host", maintain_order=True).tail(policy.traps.signatures)
+        pages = newest.drop_nulls("token_count").with_columns(bare_hash=pl.lit(None, pl.Int64))
+        self.add(pages.select(list(repeats.SIGNED)).collect(), policy)

@@ -1,0 +1,170 @@
+"""The sequential test of URL patterns: its numbers, its errors, what it does and what it never does."""
+
+import random
+from datetime import timedelta
+
+import polars as pl
+import pytest
+from crawl_rows import NOON, after, policy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawl_pipeline.core import traps
+from crawl_pipeline.core.tables import PATTERNS
+from crawl_pipeline.core.traps import BLOCKED, CLEARED, GOOD, NONE, THROTTLED, News, Steps
+
+PATTERN = "/cal/{int}"
+TRIAL = {"host": pl.String, "pattern": pl.String, "shape": pl.String, "url": pl.String, "verdict": pl.String,
+         "like": pl.String}  # fmt: skip
+NOTHING = PATTERNS.empty()
+
+
+def news(*verdicts: str, pattern: str = PATTERN, released=False, split=False, **others) -> News:
+    key = {"host": "a.test", "pattern": pattern, "shape": "/{slug}/{int}"}
+    trials = [key | {"url": f"http://a.test/{n}", "verdict": v, "like": None} for n, v in enumerate(verdicts)]
+    counts = [key | {name: value for name, value in others.items() if name in traps.COUNTS}]
+    linked = [
+        key | {"linked_from": site, "listed": others.get("listed", False)} for site in others.get("sites", [None])
+    ]
+    return News(
+        pl.DataFrame(trials, schema=TRIAL), pl.DataFrame(counts).with_columns(pl.selectors.integer().cast(pl.Int64)),
+        pl.DataFrame(linked, schema_overrides={"linked_from": pl.Int64}),
+        pl.DataFrame([key] if released else [], schema={"host": pl.String, "pattern": pl.String}),
+        pl.DataFrame([key] if split else [], schema={"host": pl.String, "shape": pl.String}),
+    )  # fmt: skip
+
+
+def row(*told: News, rules=None, seconds: float = 0.0) -> dict:
+    """The row of the pattern after these rounds."""
+    before = NOTHING
+    for n, one in enumerate(told):
+        learnt = traps.learn(before, one, after(seconds * n), rules or policy())
+        before = pl.concat([learnt, before]).unique(["host", "pattern"], keep="first", maintain_order=True)
+    return before.filter(pattern=PATTERN).row(0, named=True)
+
+
+def test_the_numbers_are_those_that_are_told():
+    steps = Steps.of(policy())
+
+    assert [round(value, 3) for value in (steps.worthless, steps.good)] == [0.588, -1.609]
+    assert [round(value, 1) for value in (steps.suspicious, steps.block, steps.clear)] == [4.6, 9.2, -4.6]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "action"),
+    [
+        (["near"] * 7, NONE),
+        (["near"] * 8, THROTTLED),
+        (["exact"] * 15, THROTTLED),
+        (["thin"] * 16, BLOCKED),
+        ([GOOD] * 2, NONE),
+        ([GOOD] * 3, CLEARED),
+        ([GOOD] * 9 + ["near"] * 23, THROTTLED),
+        ([GOOD] * 9 + ["near"] * 24, BLOCKED),
+        (["near"] * 40 + [GOOD] * 2, BLOCKED),
+        (["near"] * 40 + [GOOD] * 3, NONE),
+    ],
+)
+def test_pages_lead_to_an_action_one_after_the_other(verdicts, action):
+    assert row(news(*verdicts))["action"] == action
+
+
+@given(st.lists(st.sampled_from([GOOD, "near", "exact", "thin"]), max_size=60), st.integers(0, 60))
+def test_it_does_not_matter_how_pages_are_dealt_out_to_rounds(verdicts, cut):
+    rounds = row(news(*verdicts[:cut]), news(*verdicts[cut:]))
+
+    assert rounds["trap_score"] == pytest.approx(row(news(*verdicts))["trap_score"])
+    assert rounds["trial_count"] == len(verdicts)
+    assert rounds["near_count"] == verdicts.count("near")
+
+
+def test_the_errors_are_within_what_is_told():
+    steps, chance = Steps.of(policy()), random.Random(5)
+
+    def ends(share: float) -> tuple[str, int]:
+        score = 0.0
+        for n in range(1, 2_000):
+            score += steps.worthless if chance.random() < share else steps.good
+            if not steps.clear < score < steps.block:
+                return ("blocked" if score > 0 else "cleared"), n
+        return "open", n
+
+    ordinary, trap = ([ends(share) for _ in range(3_000)] for share in (0.5, 0.9))
+    assert sum(end == "blocked" for end, _ in ordinary) <= 2
+    assert sum(end == "cleared" for end, _ in trap) <= 0.015 * 3_000
+    assert sum(n for _, n in ordinary) / 3_000 < 12
+    assert sum(n for _, n in trap) / 3_000 < 28
+
+
+@pytest.mark.parametrize("spared", [{"sites": [1, 2, 3]}, {"listed": True}])
+def test_what_others_vouch_for_is_only_drawn_seldom(spared):
+    assert row(news(*["near"] * 40, **spared))["action"] == THROTTLED
+
+
+def test_links_of_two_other_sites_spare_no_pattern():
+    assert row(news(*["near"] * 40, sites=[1, 2, 2]))["action"] == BLOCKED
+
+
+def test_the_front_page_is_never_blocked():
+    learnt = traps.learn(NOTHING, news(*["near"] * 40, pattern="/"), NOON, policy())
+
+    assert learnt["action"].item() == THROTTLED
+
+
+SIGNS = {"out_link_count": 100, "own_link_count": 100, "step_link_count": 100, "new_url_count": 500}
+
+
+def test_signs_of_a_calendar_never_act_alone():
+    assert row(news(*["near"] * 3, **SIGNS))["action"] == NONE
+    assert row(news(*["near", GOOD] * 20, **SIGNS))["action"] in (NONE, CLEARED)
+
+
+def test_signs_of_a_calendar_add_to_what_pages_say():
+    assert row(news(*["near"] * 13, **SIGNS))["action"] == BLOCKED
+    assert row(news(*["near"] * 13))["action"] == THROTTLED
+
+
+def test_what_is_released_is_not_blocked_again_at_once_but_later():
+    trap = news(*["near"] * 40)
+
+    assert row(trap, news(released=True))["action"] == CLEARED
+    assert row(trap, news(released=True), trap)["action"] == THROTTLED
+    later = policy(traps={"released_s": 60.0})
+    assert row(trap, news(released=True), trap, rules=later, seconds=100)["action"] == BLOCKED
+
+
+@pytest.mark.parametrize(("act", "action"), [("throttle", THROTTLED), ("record", NONE)])
+def test_a_policy_may_ask_for_less(act, action):
+    assert row(news(*["near"] * 40), rules=policy(traps={"act": act}))["action"] == action
+
+
+def test_a_shape_of_which_a_pattern_is_taken_out_begins_anew_and_the_pattern_at_suspicion():
+    whole = traps.learn(NOTHING, news(*["near"] * 40, pattern="/{slug}/{int}"), NOON, policy())
+    told = news(split=True)
+    both = traps.learn(whole, told, NOON, policy())
+    shape = traps.learn(whole, news(pattern="/{slug}/{int}", split=True), NOON, policy())
+
+    assert both.filter(pattern=PATTERN)["trap_score"].item() == pytest.approx(Steps.of(policy()).suspicious)
+    assert shape.row(0, named=True)["trap_score"] == 0
+    assert shape.row(0, named=True)["action"] == NONE
+
+
+def test_when_the_next_probe_begins_is_told():
+    blocked = row(news(*["near"] * 20), news("near"), seconds=3_000_000)
+
+    assert blocked["probe_at"] == NOON + timedelta(seconds=2 * 2_592_000)
+
+
+def test_patterns_beyond_the_bound_of_a_host_count_as_one():
+    keys = [{"host": "a.test", "pattern": f"/{n}", "shape": f"/{n}"} for n in range(5)]
+    known = PATTERNS.frame(keys[3:4])
+
+    found = traps.bounded(pl.DataFrame(keys), known, 3)
+
+    assert found["pattern"].to_list() == ["/0", "/1", "*", "/3", "*"]
+
+
+def test_what_is_known_is_said_in_words():
+    said = traps.in_words(row(news(*["near"] * 20, GOOD, **SIGNS)), policy())
+
+    assert said.startswith("/cal/{int} is blocked: of 21 pages judged 20 near; score 7.6, with: its links lead back")
