@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from crawl_pipeline.core import traps
+
 if TYPE_CHECKING:
     from crawl_pipeline.lake import Lake
 
@@ -86,6 +88,7 @@ def _of_bucket(rows: pl.DataFrame, fetches: pl.DataFrame, host_count: int) -> di
         "hosts": {"dagster/partition_row_count": host_count, "known": host_count,
                   "asked": fetches["host"].n_unique()},
         "change_frequency": {"visits": outcomes.get("fetched", 0) + outcomes.get("not_modified", 0)},
+        "patterns": {"held_back": _tally(rows.tail(1), "left_out").get(traps.HELD_BACK, 0)},
         "rounds": {
             "rows": rows.height, "plan_s": plan_s, "fetch_s": fetch_s,
             "selected": total["selected_count"], "fetched": outcomes.get("fetched", 0),
