@@ -22,7 +22,7 @@ from crawl_pipeline.core import sketches, tokens
 
 FEWEST, MANY = 10, 50
 """Words below which only equal texts are compared, and from which the full rule holds."""
-LIKE = 0.82
+LIKE = 0.81
 """Likeness of the shingles from which two texts are alike: with words in fours for threes it would be about 0.8."""
 BITS, BITS_PRECISE, BITS_SHORT = 14, 8, 3
 """Bits in which the SimHashes of two texts may differ: long ones; long ones where a mistake costs more; short ones."""
