@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from crawl_pipeline.core import fingerprint, page, sketches, tokens
+from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.tables import PAGES, ROUNDS
-from crawl_pipeline.core.urls import hash64
 from crawl_pipeline.fetch import decoding
 from crawl_pipeline.lake import Lake
 from tests.conformance.cases import Json
@@ -55,10 +55,10 @@ def _generated(seed: int, n: int) -> Iterator[str]:
 
 def exact(given: Input) -> dict[str, Json]:
     """Group bodies by the hash of their content, codings undone."""
-    groups: dict[int, list[int]] = {}
+    groups: dict[bytes, list[int]] = {}
     for index, sent in enumerate(given["pages"]):
         coding = [sent["content_encoding"]] if sent.get("content_encoding") else []
-        groups.setdefault(hash64(decoding.decode(octets(sent, "body"), coding, BODY_LIMIT)), []).append(index)
+        groups.setdefault(content_hash(decoding.decode(octets(sent, "body"), coding, BODY_LIMIT)), []).append(index)
     return {"groups": list(groups.values())}
 
 
