@@ -37,6 +37,7 @@ from crawl_pipeline.core.orders import NOTHING
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.seen import FULL
 from crawl_pipeline.core.tables import TABLES
+from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch import reading
 from crawl_pipeline.fetch.exchange import Exchange
 from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
@@ -48,7 +49,7 @@ from crawl_pipeline.rounds import FOLD_EVERY
 
 MILLION = 1_000_000
 NEW_PER_PAGE, KNOWN_PER_PAGE = 3, 3
-STATE = ("frontier", "hosts", "change_frequency")
+STATE = ("frontier", "hosts", "change_frequency", "templates")
 ADMISSION = ("canonical", "bucket", "site", "seen", "budgets")
 SEEN = ("seen_by_filter", "seen_all_new", "seen_all_new_by_filter")
 STEPS = ("read", "seen", *SEEN, "hosts", "budgets", "due", "list")
@@ -125,7 +126,9 @@ def measure(root: str, rounds: int, ways: bool) -> dict[str, Any]:
         _steps(watch, lake, lease, cursors, now, sieve)
         plan = watch.time("plan", lambda: planning.plan(lake, lease, cursors, POLICY, now, (), {}, seen=seen))  # noqa: B023
         cut = outcomes(plan, known, now)
-        made = watch.time("harvest", harvest.frames, plan, cut, plan.fetch_list, plan.visited_before, 1, POLICY, {})
+        made = watch.time(
+            "harvest", harvest.frames, plan, cut, plan.fetch_list, plan.visited_before, 1, POLICY, {}, Templates()
+        )
         timings = harvest.Timings(now, now, 1.0, 1.0)
         rows = harvest.ledger(plan, cut, {0: plan.fetch_list.height}, made, timings, POLICY, 1)
         before = _bytes(root)

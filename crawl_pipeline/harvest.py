@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline import storing
+from crawl_pipeline import describing, storing
 from crawl_pipeline.contents import Stored
 from crawl_pipeline.core import frontier, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
@@ -25,6 +25,7 @@ from crawl_pipeline.core.tables import (
     ROUNDS,
     TIME,
 )  # fmt: skip
+from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch.reading import FoundLinks
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
 from crawl_pipeline.planning import Asked, Plan, new_hosts
@@ -49,14 +50,17 @@ class Timings:
 
 def frames(
     plan: Plan, cut: Cut, before: pl.DataFrame, visited_before: pl.DataFrame, buckets: int, policy: Policy,
-    stored: Stored,
+    stored: Stored, templates: Templates,
 ) -> dict[str, pl.DataFrame]:  # fmt: skip
     """Rows of the logs and of the state.
 
     before: frontier rows of everything that could be visited; visited_before: their rows of change_frequency; stored:
-    contents that need not be stored again.
+    contents that need not be stored again; templates: of the hosts, which count the pages of this round.
     """
-    visits = _visits(cut.visits, plan.lease.round)
+    described = describing.describe(templates, cut.visits, visited_before, policy)
+    visits = _visits(cut.visits, plan.lease.round).join(
+        described.versions, on="url_hash", how="left", maintain_order="left"
+    )
     learnt = recrawl.learn(visited_before, visits, policy)
     intervals = recrawl.intervals(visited_before, learnt)
     visited = frontier.advance(before, visits.select(_TOLD), intervals, policy)
@@ -69,12 +73,13 @@ def frames(
     made = {
         "links": _links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy),
         "fetches": _fetches(cut.requests, plan),
-        "pages": storing.pages(kept.visits, stored, plan.lease.round, policy),
+        "pages": storing.pages(kept.visits, described.pages, stored, plan.lease.round, policy),
         "contents": storing.contents(kept.visits, stored, policy),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
         "hosts": _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)),
         "change_frequency": learnt,
+        "templates": described.templates,
     }
     stamps = {"round": pl.lit(plan.lease.round, pl.Int64), "layer": pl.lit("tail")}
     return {

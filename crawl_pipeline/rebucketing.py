@@ -24,6 +24,7 @@ from crawl_pipeline import harvest, ordering, patterning, planning
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, ROUNDS, TABLES
+from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease, LeaseLost, Move, check_count
 from crawl_pipeline.planning.earlier import EarlierPages
@@ -129,7 +130,9 @@ class _Work:
     def _round(self, lease: Lease) -> None:
         lake, policy, began = self.lake, self.policy, self.clock()
         plan = planning.plan(lake, lease, planning.read_cursors(lake, lease), policy, began, (), {}, seconds=0.0)
-        made = harvest.frames(plan, NOTHING, FRONTIER.empty(), CHANGE_FREQUENCY.empty(), lake.buckets, policy, {})
+        made = harvest.frames(
+            plan, NOTHING, FRONTIER.empty(), CHANGE_FREQUENCY.empty(), lake.buckets, policy, {}, Templates()
+        )
         made["patterns"] = patterning.rows(lake, plan, NOTHING, made, FRONTIER.empty(), EarlierPages())
         timings = harvest.Timings(began, self.clock(), (self.clock() - began).total_seconds(), 0.0)
         lake.write_all(lease, made)

@@ -23,6 +23,7 @@ from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.slots import Slots
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
+from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lanes import Lanes
 from crawl_pipeline.fetch.reading import InlineReaders, Readers
@@ -31,7 +32,7 @@ from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import Cursors, Plan, SeenSet
 from crawl_pipeline.planning.earlier import EarlierPages
 
-FOLDED = ("frontier", "hosts", "change_frequency", "patterns")
+FOLDED = ("frontier", "hosts", "change_frequency", "templates", "patterns")
 TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents")
 FOLD_EVERY, TIDY_EVERY = 5, 30
 """Rounds between two looks for long tails of state, and for small files in the logs."""
@@ -120,6 +121,7 @@ class _Shift:
     seen: SeenSet = field(default_factory=SeenSet)
     contents: ContentSeen = field(default_factory=ContentSeen)
     earlier: EarlierPages = field(default_factory=EarlierPages)
+    templates: Templates = field(default_factory=Templates)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
     between_s: float = 0.0
@@ -222,7 +224,10 @@ class _Shift:
     def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
         """Write the round, commit it, renew the lease: the next round's number."""
         stored = self.contents.stored(self.lake, cut.visits, plan.policy)
-        made = harvest.frames(plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored)
+        self.templates.read(self.lake, plan.lease)
+        made = harvest.frames(
+            plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored, self.templates
+        )
         made["patterns"] = patterning.rows(self.lake, plan, cut, made, self.before, self.earlier)
         rows = harvest.ledger(plan, cut, selected, made, timings, plan.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)

@@ -21,14 +21,19 @@ from crawl_pipeline.fetch.visits import Request, Visit, first
 _Read = tuple[Visit, ReadPage, Request]
 
 
-def pages(visits: Sequence[Visit], stored: Stored, round_: int, policy: Policy) -> pl.DataFrame:
-    """Rows of `pages`: all that was read, but for body and text."""
+def pages(
+    visits: Sequence[Visit], described: pl.DataFrame, stored: Stored, round_: int, policy: Policy
+) -> pl.DataFrame:
+    """Rows of `pages`: all that was read, but for body and text; described: what core says of the texts, by URL."""
     read = list(_read(visits))
     kept = [_kept(page, request, policy) for _, page, request in read]
     rounds = [stored.get(_key(page), round_) if keep else None for (_, page, _), keep in zip(read, kept, strict=True)]
-    texts = [page.text if keep else None for (_, page, _), keep in zip(read, kept, strict=True)]
     rows = [_page(*one) | {"content_round": number} for one, number in zip(read, rounds, strict=True)]
-    return PAGES.frame(rows).with_columns(fingerprint.signatures(pl.Series(texts, dtype=pl.String)))
+    known = PAGES.frame(rows).select(pl.exclude(set(described.columns) - {"url_hash"}))
+    found = known.join(described, on="url_hash", how="left", maintain_order="left")
+    # Of a text that may not be kept there are no fingerprints either.
+    marks = pl.when(pl.Series(kept, dtype=pl.Boolean)).then(pl.col(list(fingerprint.SCHEMA)))
+    return PAGES.frame(found.with_columns(marks))
 
 
 def contents(visits: Sequence[Visit], stored: Stored, policy: Policy) -> pl.DataFrame:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from crawl_pipeline.lake import Lake
     from crawl_pipeline.rounds import Done
 
-WRITTEN = ("links", "fetches", "pages", "contents", "robots", "frontier", "hosts", "change_frequency", "patterns",
+WRITTEN = ("links", "fetches", "pages", "contents", "robots", "frontier", "hosts", "change_frequency", "templates",
+           "patterns",
            "rounds")  # fmt: skip
 GROUP = "crawl_round"
 OWNERS = ["team:crawl"]

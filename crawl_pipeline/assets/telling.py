@@ -89,6 +89,7 @@ def _of_bucket(rows: pl.DataFrame, fetches: pl.DataFrame, host_count: int) -> di
                   "asked": fetches["host"].n_unique()},
         "change_frequency": {"visits": outcomes.get("fetched", 0) + outcomes.get("not_modified", 0)},
         "patterns": {"held_back": _tally(rows.tail(1), "left_out").get(traps.HELD_BACK, 0)},
+        "templates": {},
         "rounds": {
             "rows": rows.height, "plan_s": plan_s, "fetch_s": fetch_s,
             "selected": total["selected_count"], "fetched": outcomes.get("fetched", 0),

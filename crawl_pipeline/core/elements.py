@@ -2,8 +2,9 @@
 
 One walk over the tree, references kept as written; resolving them is for the caller. Which element counts is
 decided here: the first base, the first title, a canonical link only from the head, a robots meta from
-anywhere, because an image in a head's noscript makes parsers close the head early. Invariant: a pure fragment
-is no reference, and each reference is kept once.
+anywhere, because an image in a head's noscript makes parsers close the head early. The same walk finds what is not
+read (scripts), what a page calls navigation, and what is advertising or hidden, for `core.text`. Invariant: a pure
+fragment is no reference, and each reference is kept once.
 """
 
 from collections.abc import Mapping
@@ -13,13 +14,22 @@ from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
 from crawl_pipeline.core import directives
 from crawl_pipeline.core.directives import Wishes
+from crawl_pipeline.core.text import ADVERTISING, HIDDEN, NAVIGATION, unmarked
 
 Kind = Literal["link", "canonical", "frame", "refresh", "alternate", "next"]
 Attributes = Mapping[str, str | None]
 
 # One selector for all pages: setting one up takes longer than the walk over a small page.
 _SELECTOR = LexborCSSSelector()  # type: ignore[no-untyped-call]
-_WANTED = "[href],meta,iframe,frame,title"
+_WANTED = "[href],meta,iframe,frame,title,script,style,noscript,nav,header,footer,aside"
+# Names that sites give to what they are paid for. One walk for all: looking for such words in the source costs more.
+_SPONSORED = ".ad,.ads,.adsbygoogle,[class*=advert],[class*=sponsor]"
+_UNSHOWN = "[hidden],[style*='display:none'],[style*='display: none']"
+_NOISE = f"{_SPONSORED},{_UNSHOWN}"
+_UNSEEN = frozenset({"script", "style", "noscript"})
+# A header or footer of these is part of what they say (HTML 4.3.8).
+_OWN_HEADER = frozenset({"article", "main", "section", "blockquote", "td"})
+_MOST_REGIONS = 1_000
 # Paid and user-made links carry their own words for the same wish.
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _MOST_LINK_ELEMENTS = 1_000
@@ -39,7 +49,9 @@ class Found:
         "moved",
         "others",
         "refresh",
+        "regions",
         "title",
+        "unseen",
         "wishes",
     )
 
@@ -54,6 +66,8 @@ class Found:
         self.alternates: list[tuple[str, str]] = []
         self.cut = False
         self.moved: bool | None = None
+        self.unseen: list[LexborNode] = []
+        self.regions: list[tuple[LexborNode, int]] = []
 
 
 def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -> Found:
@@ -61,11 +75,14 @@ def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -
     found = Found()
     hrefs = found.hrefs
     for node in _SELECTOR.find(_WANTED, tree.root) if tree.root else ():
-        tag = node.tag
+        tag = node.tag or ""
+        if tag in _UNSEEN:
+            found.unseen.append(node)
+            continue
         attributes = node.attributes
         if tag in ("a", "area"):
             href = attributes.get("href")
-            if not href or not (href := href.partition("#")[0]):
+            if not href or not (href := unmarked(href).partition("#")[0]):
                 continue
             nofollow = "rel" in attributes and not _NOFOLLOW.isdisjoint(_words(attributes["rel"]))
             if href in hrefs:
@@ -74,20 +91,54 @@ def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -
                 hrefs[href] = nofollow
             else:
                 found.cut = True
-        elif tag == "meta":
-            _take_meta(found, attributes, agent)
-        elif tag == "link":
-            _take_link(found, node, attributes, source)
-        elif tag == "base":
-            # The first base with an href counts, even if it is empty or no URL (HTML 4.2.3).
-            found.base = attributes.get("href") or "" if found.base is None else found.base
-        elif tag == "title":
-            found.title = found.title or " ".join(node.text().split())
-        elif tag in ("iframe", "frame") and (href := attributes.get("src")) and len(found.others) < most_links:
-            found.others[href, "frame"] = None
+        else:
+            _take(found, node, tag, attributes, source, agent, most_links)
+    found.regions += _noise(tree)
     root = tree.root
     found.lang = (root.attributes.get("lang") or "") if root else ""
     return found
+
+
+def _take(
+    found: Found, node: LexborNode, tag: str, attributes: Attributes, source: bytes, agent: str, most_links: int
+) -> None:  # fmt: skip
+    """Take what any other element says."""
+    match tag:
+        case "meta":
+            _take_meta(found, attributes, agent)
+        case "link":
+            _take_link(found, node, attributes, source)
+        case "base":
+            # The first base with an href counts, even if it is empty or no URL (HTML 4.2.3).
+            found.base = unmarked(attributes.get("href") or "") if found.base is None else found.base
+        case "title":
+            found.title = found.title or " ".join(node.text().split())
+        case "iframe" | "frame":
+            if (href := unmarked(attributes.get("src") or "")) and len(found.others) < most_links:
+                found.others[href, "frame"] = None
+        case "nav" | "aside" | "header" | "footer":
+            if len(found.regions) < _MOST_REGIONS and _is_navigation(node, tag):
+                found.regions.append((node, NAVIGATION))
+
+
+def _is_navigation(node: LexborNode, tag: str) -> bool:
+    """Tell whether an element stands around the content: the header of an article is content."""
+    if tag in ("nav", "aside"):
+        return True
+    parent = node.parent
+    while parent is not None and parent.tag not in _OWN_HEADER:
+        parent = parent.parent
+    return parent is None
+
+
+def _noise(tree: LexborHTMLParser) -> list[tuple[LexborNode, int]]:
+    """Find what is advertising or hidden."""
+    nodes = _SELECTOR.find(_NOISE, tree.root)[:_MOST_REGIONS] if tree.root else []
+    return [(node, HIDDEN if _is_unshown(node.attributes) else ADVERTISING) for node in nodes]
+
+
+def _is_unshown(attributes: Attributes) -> bool:
+    return "hidden" in attributes or "display" in (attributes.get("style") or "")
 
 
 def _words(value: str | None) -> list[str]:
@@ -95,7 +146,7 @@ def _words(value: str | None) -> list[str]:
 
 
 def _take_meta(found: Found, attributes: Attributes, agent: str) -> None:
-    content = attributes.get("content")
+    content = unmarked(attributes.get("content") or "")
     if not content:
         return
     name = (attributes.get("name") or "").strip().lower()
@@ -106,7 +157,7 @@ def _take_meta(found: Found, attributes: Attributes, agent: str) -> None:
 
 
 def _take_link(found: Found, node: LexborNode, attributes: Attributes, source: bytes) -> None:
-    rel, href = _words(attributes.get("rel")), attributes.get("href")
+    rel, href = _words(attributes.get("rel")), unmarked(attributes.get("href") or "")
     if not href or not rel or max(len(found.others), len(found.alternates)) >= _MOST_LINK_ELEMENTS:
         return
     if "canonical" in rel and found.canonical is None and _in_head(found, node, source):

@@ -17,7 +17,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 from crawl_pipeline.core import charset, directives, markup
 from crawl_pipeline.core.elements import Found, Kind, gather
 from crawl_pipeline.core.markup import Malformed
-from crawl_pipeline.core.text import text_of
+from crawl_pipeline.core.text import blocks_of, marked
 from crawl_pipeline.core.urls import NotCrawlable, canonical, joiner
 
 __all__ = ["Limits", "Link", "Malformed", "Page", "read"]
@@ -42,11 +42,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page says. `base` is what references are relative to; `links_cut` tells that there were more."""
+    """What a page says. `base` is what references are relative to; `links_cut` tells that there were more.
+
+    `regions`: what each line of the text stands in (core.text).
+    """
 
     title: str
     lang: str
     text: str
+    regions: bytes
     links: tuple[Link, ...]
     base: str
     canonical: str | None
@@ -79,13 +83,14 @@ def read(
     )
     markup.check(source)
     # Without mutation events many options in a select take linear instead of quadratic time.
-    tree = LexborHTMLParser(source, options=LexborDocumentOptions.WO_EVENTS)
+    tree = LexborHTMLParser(marked(source), options=LexborDocumentOptions.WO_EVENTS)
     found = gather(tree, source, agent.lower(), limits.links)
     base = _target(found.base, partial(canonical, base=url)) or url
     join = joiner(base, charset.query_codec(encoding))
     wishes = found.wishes.also(directives.from_header(x_robots_tag, agent))
     declared = _target(found.canonical or directives.canonical_in_header(link_header), join)
     refresh = _target(found.refresh, join)
+    blocks, regions = blocks_of(tree, found.unseen, found.regions)  # last, for it takes the tree apart
     return Page(
         title=found.title,
         lang=found.lang,
@@ -99,7 +104,8 @@ def read(
         robots_directives=wishes.said,
         charset=encoding,
         links_cut=found.cut,
-        text=text_of(tree),  # last, for it takes the tree apart
+        text="\n".join(blocks),
+        regions=regions,
     )
 
 

@@ -156,6 +156,16 @@ class Parse(Section):
     batch_pages: PositiveInt = key(16, "pages handed to a process at a time")
 
 
+class Text(Section):
+    """What of a page is its main text, and when that has changed."""
+
+    template_pages: PositiveInt = key(10, "pages of a host that a short block must stand on to be its template")
+    template_share: float = key(0.01, "share of the host's pages that it must stand on too", ge=0, le=1)
+    alike: float = key(
+        0.98, "estimated Jaccard index from which a page that differs from its last version has not changed", gt=0, le=1
+    )
+
+
 class Addresses(Section):
     """Where we connect to."""
 
@@ -407,6 +417,7 @@ class Policy(Section):
     robots: Robots = Robots()
     fetch: Fetch = Fetch()
     parse: Parse = Parse()
+    text: Text = Text()
     addresses: Addresses = Addresses()
     resolver: Resolver = Resolver()
     scope: Scope = Scope()

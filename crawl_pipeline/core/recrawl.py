@@ -26,7 +26,7 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
     """Give the new rows of `change_frequency` for visits that told something new.
 
     visits: bucket, round, url_hash, host, kind, outcome (fetched or not_modified), ended_at, text_hash, etag,
-    last_modified.
+    last_modified; alike (core.changes; null: the text decides), main_hash, main_sketch, template_count.
     Only an answer counts: outages are no observation, else they would look like stability.
     """
     telling = visits.filter(pl.col("outcome").is_in(["fetched", "not_modified"]))
@@ -38,8 +38,11 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
         days=(pl.col("ended_at") - pl.col("fetched_at_before")).dt.total_microseconds() / (1e6 * DAY_S),
     )
     rows = rows.filter(pl.col("first") | (pl.col("days") > 0))  # else it is in the history already
-    changed = (pl.col("outcome") == "fetched") & (pl.col("text_hash") != pl.col("text_hash_before"))
-    rows = rows.with_columns(changed=changed.fill_null(value=False) & ~pl.col("first"))
+    other = ((pl.col("outcome") == "fetched") & (pl.col("text_hash") != pl.col("text_hash_before"))).fill_null(
+        value=False
+    )
+    alike = pl.col("alike").fill_null(value=False)
+    rows = rows.with_columns(changed=other & ~alike & ~pl.col("first"), cosmetic=other & alike & ~pl.col("first"))
     # A text that differs though the validators do not: what 304s seemed to say since it was last read is taken back.
     unsure = (pl.col("fetched_at_before") - pl.col("text_read_at_before")).dt.total_microseconds() / (1e6 * DAY_S)
     lied = pl.col("changed") & validators.same()
@@ -52,9 +55,11 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
             "bucket", "round", "url_hash", "host", "gamma_a", "gamma_b", "interval_s",
             visit_count=pl.col("visit_count_before").fill_null(0) + 1,
             change_count=pl.col("change_count_before").fill_null(0) + pl.col("changed"),
+            cosmetic_count=pl.col("cosmetic_count_before").fill_null(0) + pl.col("cosmetic"),
             fetched_at="ended_at",
             changed_at=pl.when("changed").then("ended_at").otherwise("changed_at_before"),
             text_hash=pl.coalesce("text_hash", "text_hash_before"),
+            **{name: _version(name) for name in ("main_hash", "main_sketch", "template_count")},
             etag=_validator("etag"),
             last_modified=_validator("last_modified"),
             text_read_at=pl.when(pl.col("outcome") == "fetched").then("ended_at").otherwise("text_read_at_before"),
@@ -92,6 +97,12 @@ def brought_forward(
         .filter((pl.col("lastmod_at") > pl.col("fetched_at")) & (soonest < pl.col("due_at")))
     )
     return FRONTIER.frame(moved.with_columns(due_at=soonest).select(list(FRONTIER.schema)))
+
+
+def _version(name: str) -> pl.Expr:
+    """What later visits are compared with: the last version that counted, so that small edits add up."""
+    kept = ~pl.col("changed") & pl.col("main_hash_before").is_not_null()
+    return pl.when(kept | pl.col("main_hash").is_null()).then(f"{name}_before").otherwise(name)
 
 
 def _validator(name: str) -> pl.Expr:

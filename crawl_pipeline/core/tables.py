@@ -138,12 +138,21 @@ COLUMNS = _columns(
     ("title", pl.String, "", "title of the page"),
     ("lang", pl.String, "", "language the page declares"),
     ("text", pl.String, "", "visible text, white space folded, a line per block"),
-    ("text_hash", pl.Int64, "", "hash64 of the text: what content-seen and change detection compare"),
-    ("token_count", pl.Int32, "words", "words of the text that its fingerprints are made of"),
-    ("main_hash", pl.Int64, "", "hash64 of these words: equal for texts that differ in dates, ids and case only"),
-    ("simhash", pl.Int64, "", "SimHash of the text, 64 bits; null for texts of fewer than 10 words"),
-    ("minhash", pl.Binary, "", "MinHash of the text, 128 numbers of 32 bits, little endian, as datasketch takes them; "
-                               "null for texts of fewer than 10 words"),
+    ("text_hash", pl.Int64, "", "hash64 of the text as it was last read"),
+    ("token_count", pl.Int32, "words", "words of the main text, which is the text without `removed_blocks`"),
+    ("main_hash", pl.Int64, "", "hash of all words of the main text, masked; in `change_frequency` of the version that "
+                                "later ones are compared with"),
+    ("simhash", pl.Int64, "", "64 bits of the main text's shingles; near if they differ in few bits"),
+    ("minhash", pl.Binary, "", "128 numbers of 32 bits, little endian, of the main text's shingles; null for under ten "
+                               "words, and where only equality counts because nearly all would be removed"),
+    ("removed_blocks", pl.List(pl.Int32), "", "lines of the text that are not main text, counted from 1: template of "
+                                              "the host, navigation, advertising"),
+    ("removed_share", pl.Float32, "", "share of the text's characters in such lines; over 0.9 nothing was removed"),
+    ("noise_share", pl.Float32, "", "the same with lines that are hidden or that the page repeats"),
+    ("thin", pl.Boolean, "", "fewer than ten words of main text: too little to compare"),
+    ("main_sketch", pl.Binary, "", "four bits of each number of the MinHash of that version"),
+    ("template_count", pl.Int64, "pages", "pages of the host that were counted when that version was read: by the "
+                                       "template of then it is compared"),
     ("body_hash", pl.Binary, "", "BLAKE2b of the decoded body, 16 bytes: with the charset it names a content"),
     ("body", pl.Binary, "", "decoded body, as it came"),
     ("content_round", pl.Int64, "", "the round that stored the page's content: with body_hash and charset it finds the "
@@ -201,10 +210,11 @@ COLUMNS = _columns(
                                      "not kept for sites that a seed names"),
     # Change frequency.
     ("visit_count", pl.Int32, "fetches", "fetches that told whether the page had changed"),
-    ("change_count", pl.Int32, "fetches", "of these, how many found another text"),
+    ("change_count", pl.Int32, "fetches", "of these, how many found another main text"),
+    ("cosmetic_count", pl.Int32, "fetches", "of these, how many found another text but the same main text, or nearly"),
     ("gamma_a", pl.Float64, "", "shape of the Gamma posterior of the change rate"),
     ("gamma_b", pl.Float64, "days", "rate parameter of the Gamma posterior of the change rate"),
-    ("changed_at", TIME, "UTC", "when a fetch last found another text"),
+    ("changed_at", TIME, "UTC", "when a fetch last found another main text"),
     ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
     # Patterns.
     ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
@@ -229,6 +239,13 @@ COLUMNS = _columns(
     ("probe_at", TIME, "UTC", "when another share of a blocked pattern is let through, to look again"),
     ("released_at", TIME, "UTC", "when a person released the pattern"),
     ("examples", pl.List(pl.String), "", "latest pages that were judged worthless, and why"),
+    # Templates.
+    ("counted_count", pl.Int64, "pages", "pages of the host that were counted, each visit once"),
+    ("blocks", pl.List(pl.Int32), "", "short blocks that stood on several of them, by a hash of 32 bits"),
+    ("block_counts", pl.List(pl.Int32), "pages", "of each block, how many pages had it"),
+    ("block_classes", pl.List(pl.Int32), "", "of each block, which of 32 classes of URLs had it, a bit for each"),
+    ("block_first", pl.List(pl.Int32), "pages", "of each block, how many pages had been counted before it was seen"),
+    ("block_since", pl.List(pl.Int32), "pages", "of each block, at which count it became template; 0: it is not"),
     # Rounds and leases.
     ("epoch", pl.Int64, "", "how often the bucket's lease has been taken; fences late writers"),
     ("deadline_at", TIME, "UTC", "until when the lease is held unless renewed"),
@@ -275,7 +292,8 @@ PAGES = Table(
     "one stored page",
     ("bucket", "month", "round", "url", "url_hash", "host", "fetched_at", "content_type", "charset", "title", "lang",
      "word_count", "text_hash", "body_hash", "content_round", "body_bytes", "link_count", "canonical_url", "noindex",
-     "nofollow", "robots_directives", "usage", "tag", "token_count", "main_hash", "simhash", "minhash"),
+     "nofollow", "robots_directives", "usage", "tag", "token_count", "main_hash", "simhash", "minhash",
+     "removed_blocks", "removed_share", "noise_share", "thin"),
 )  # fmt: skip
 CONTENTS = Table(
     "contents", "log", ("round", "body_hash", "charset"), ("month",), ("round",),
@@ -311,8 +329,15 @@ HOSTS = Table(
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),
     "one fetched URL",
-    ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "gamma_a", "gamma_b",
-     "fetched_at", "changed_at", "text_hash", "interval_s", "etag", "last_modified", "text_read_at"),
+    ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "cosmetic_count",
+     "gamma_a", "gamma_b", "fetched_at", "changed_at", "text_hash", "main_hash", "main_sketch", "template_count",
+     "interval_s", "etag", "last_modified", "text_read_at"),
+)  # fmt: skip
+TEMPLATES = Table(
+    "templates", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
+    "one host of ten pages or more: which short blocks of text stand on many of them",
+    ("bucket", "layer", "layout", "round", "host", "counted_count", "blocks", "block_counts", "block_classes",
+     "block_first", "block_since"),
 )  # fmt: skip
 PATTERNS = Table(
     "patterns", "state", ("host", "pattern"), ("bucket", "layer", "layout"), ("host", "pattern"),
@@ -339,6 +364,7 @@ LEASES = Table(
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, PATTERNS, ROUNDS, LEASES,
+        LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, TEMPLATES, PATTERNS,
+        ROUNDS, LEASES,
     )
 }  # fmt: skip

@@ -83,12 +83,13 @@ def same(after: str = "", before: str = "_before") -> pl.Expr:
 def checks(visits: pl.DataFrame, before: pl.DataFrame) -> dict[str, tuple[int, int]]:
     """Count per host the checks among visits, and the lies among those.
 
-    visits: url_hash, host, outcome, held_back, text_hash, etag, last_modified; before: rows of `change_frequency`.
+    visits: url_hash, host, outcome, held_back, text_hash, alike, etag, last_modified;
+    before: rows of `change_frequency`.
     """
     was = before.select("url_hash", pl.col("text_hash", "etag", "last_modified").name.suffix("_before"))
     asked = visits.filter((pl.col("outcome") == "fetched") & pl.col("held_back").is_not_null())
     checked = asked.join(was, on="url_hash").filter(same())
-    lied = (pl.col("text_hash") != pl.col("text_hash_before")).sum()
+    lied = ((pl.col("text_hash") != pl.col("text_hash_before")) & ~pl.col("alike").fill_null(value=False)).sum()
     counts = checked.group_by("host").agg(checked=pl.len().cast(pl.Int64), lied=lied.cast(pl.Int64))
     return {host: (checked, lied) for host, checked, lied in counts.iter_rows()}
 

@@ -16,7 +16,7 @@ from typing import Any
 import trio
 import trio_parallel
 
-from crawl_pipeline.core import page, sitemap, urls
+from crawl_pipeline.core import page, sitemap, templates, urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.slate import Slate, on_slate
@@ -57,6 +57,10 @@ class ReadPage:
 
     links: FoundLinks
     text: str | None = None
+    blocks: bytes = b""
+    """For each line of the text the hash by which templates know it, 32 bits; 0 for a long one."""
+    regions: bytes = b""
+    """What each line stands in: see core.text."""
     text_hash: int | None = None
     word_count: int = 0
     body_hash: bytes | None = None
@@ -184,7 +188,8 @@ def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
         [None] * len(kinds), rules.buckets,
     )  # fmt: skip
     return ReadPage(
-        links=links, text=found.text, text_hash=urls.hash64(found.text), word_count=len(found.text.split()),
+        links=links, text=found.text, blocks=templates.hashes(found.text), regions=found.regions,
+        text_hash=urls.hash64(found.text), word_count=len(found.text.split()),
         body_hash=content_hash(body.body), title=found.title, lang=found.lang,
         charset=found.charset, canonical_url=found.canonical, noindex=found.noindex, nofollow=found.nofollow,
         robots_directives=found.robots_directives or None,

@@ -17,7 +17,8 @@ POLICY = policy()
 PRIOR_B_DAYS = recrawl.PRIOR_A * POLICY.recrawl.first_s / DAY
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
          "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String,
-         "kind": pl.String}  # fmt: skip
+         "kind": pl.String, "alike": pl.Boolean, "main_hash": pl.Int64, "main_sketch": pl.Binary,
+         "template_count": pl.Int64}  # fmt: skip
 
 
 def visit(outcome="fetched", text_hash=None, ended_at=NOON, **columns):

@@ -142,12 +142,12 @@ def test_where_there_are_none_or_the_policy_sends_none_nothing_is_held_back():
 # What a visit without validators tells.
 
 
-def told(held_back="sample", outcome="fetched", text=7, etag='"x"', date=DATE, before=('"x"', DATE)):
+def told(held_back="sample", outcome="fetched", text=7, etag='"x"', date=DATE, before=('"x"', DATE), alike=None):
     """The checks of one visit to a page that had the text 7."""
     visits = pl.DataFrame(
         {"url_hash": [1], "host": ["a.test"], "outcome": [outcome], "held_back": [held_back], "text_hash": [text],
-         "etag": [etag], "last_modified": [date]}, schema_overrides={"held_back": pl.String, "etag": pl.String,
-                                                                    "last_modified": pl.String},
+         "alike": [alike], "etag": [etag], "last_modified": [date]},
+        schema_overrides={"held_back": pl.String, "etag": pl.String, "last_modified": pl.String, "alike": pl.Boolean},
     )  # fmt: skip
     return checks(visits, history(url_hash=1, text_hash=7, etag=before[0], last_modified=before[1])).get("a.test")
 
@@ -157,6 +157,7 @@ def told(held_back="sample", outcome="fetched", text=7, etag='"x"', date=DATE, b
     [
         ({}, (1, 0)),
         ({"text": 8}, (1, 1)),
+        ({"text": 8, "alike": True}, (1, 0)),
         ({"text": 8, "held_back": "caught"}, (1, 1)),
         ({"text": 8, "date": None}, (1, 1)),  # the tag decides
         ({"etag": '"y"'}, None),

@@ -29,6 +29,7 @@ VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
     "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String,
+    "alike": pl.Boolean, "main_hash": pl.Int64, "main_sketch": pl.Binary, "template_count": pl.Int64,
 }  # fmt: skip
 HOST = {"host": host(URL), "site": site(host(URL)), "bucket": 0, "seeded": True, "paused": False, "day_count": 0}
 TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
