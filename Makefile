@@ -52,7 +52,7 @@ corpus:  ## Debian's documentation and nginx, which bench.recall and bench.crawl
 	@bench/corpus.sh
 
 peers:  ## other crawlers, in an environment of their own, for bench.crawl and bench.fetch
-	@test -x .peers/bin/scrapy || { $(PYTHON) -m venv .peers && .peers/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt; }
+	@test .peers/.from-list -nt bench/peers.txt || { $(PYTHON) -m venv .peers && .peers/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt && touch .peers/.from-list; }
 
 clean:  ## remove what was made, the environment included
 	rm -rf $(VENV) .peers demo-lake build *.egg-info

@@ -131,8 +131,9 @@ def _hashes(words: pl.Series) -> Hashes:
         live = np.flatnonzero(sizes > at)
         block = blocks[starts[live] + at] & _MASKS[np.minimum(sizes[live] - at, _BLOCK)]
         found[live] = mixed(found[live] ^ block)
-    for longest in np.flatnonzero(sizes > _LONGEST).tolist():
-        found[longest] = word_hash(words[longest])
+    longest = np.flatnonzero(sizes > _LONGEST)
+    whole = words.gather(longest).cast(pl.Binary).to_list()
+    found[longest] = np.fromiter(map(xxh3_64_intdigest, whole), np.uint64, len(whole))
     return found
 
 
