@@ -1,5 +1,6 @@
 """What counts as the same word, what is masked, and that a text's words are its own affair."""
 
+import re
 import unicodedata
 
 import polars as pl
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core.tokens import DATE, ID, TIME, hashed, word_hash, words
+from crawl_pipeline.core.tokens import DATE, ID, NORMAL, TIME, hashed, word_hash, words
 
 PINNED = [0, 6725863649267003529, 9199880619984171149, 7422497356208214657]
 
@@ -85,6 +86,16 @@ def test_words_and_hashes_agree_and_do_not_depend_on_the_batch(texts: list[str])
     assert found.hashes.tolist() == [number for one in alone for number in one]
     listed = words(pl.Series(texts)).to_list()
     assert found.hashes.tolist() == [word_hash(word) for one in listed for word in one]
+
+
+def test_what_is_taken_for_normal_is_its_own_nfkc_in_any_text() -> None:
+    every = (chr(number) for number in range(0x110000) if not 0xD800 <= number < 0xE000)
+    taken = [character for character in every if re.fullmatch(f"[{NORMAL}]", character)]
+    assert len(taken) > 30_000
+    assert all(unicodedata.combining(character) == 0 for character in taken)
+    assert all(unicodedata.is_normalized("NFKC", character) for character in taken)
+    # A character that may join the one before it would not be normal after it.
+    assert all(unicodedata.is_normalized("NFKC", f"{before}{one}") for one in taken for before in "aか가")
 
 
 @given(st.text(max_size=30))
