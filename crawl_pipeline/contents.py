@@ -44,7 +44,7 @@ class ContentSeen:
         among = pl.col("body_hash").is_in(asked.implode())
         rows = lake.scan("contents", where=among, files=files).group_by("body_hash", "charset")
         found = rows.agg(pl.col("round").min()).collect()
-        return {(body_hash, charset): round_ for body_hash, charset, round_ in found.iter_rows()}
+        return {(body_hash, charset or ""): round_ for body_hash, charset, round_ in found.iter_rows()}
 
     def _may_hold(self, lake: Lake, asked: pl.Series, policy: Policy) -> list[str]:
         """Files that may hold some of the hashes."""

@@ -21,7 +21,7 @@ import duckdb
 import polars as pl
 
 from crawl_pipeline import sql_functions
-from crawl_pipeline.core.tables import FRONTIER, ORDERS, PAGES, ROUNDS, TABLES, Table
+from crawl_pipeline.core.tables import CONTENTS, FRONTIER, MODULE_FAILURES, ORDERS, PAGES, ROUNDS, TABLES, Table
 from crawl_pipeline.views import VIEWS
 
 REPORTS = Path(__file__).parent.parent / "dbt_like_reports"
@@ -33,12 +33,9 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-NOT_FORGOTTEN = {
-    "pages": " and (bucket, url_hash) not in (select (bucket, url_hash) from main.frontier where status = 'forgotten')",
-    "contents": " and (round, body_hash, charset) in (select (content_round, body_hash, charset) from main.pages)",
-}
-"""Pages of forgotten URLs are not shown, nor contents that no other page has. That such pages are stored stands in
-snapshot.stored_pages, for the accounts."""
+OF_FORGOTTEN = "(bucket, url_hash) in (select (bucket, url_hash) from main.frontier where status = 'forgotten')"
+"""Pages of forgotten URLs are not shown, nor what modules made of them, nor contents that nothing else has. That such
+pages are stored stands in snapshot.stored_pages, for the accounts."""
 
 
 class QueryError(Exception):
@@ -59,6 +56,11 @@ class Files(Protocol):
 
     def files(self, table: str, /) -> list[str]:
         """Live Parquet files of a table, uncommitted rounds included."""
+        ...
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Every table there is, those of modules included."""
         ...
 
     def dataset(self, table: str, /) -> object:
@@ -98,17 +100,18 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
     """Open a read-only snapshot of the lake with one view per table; the caller closes it."""
     spill = str(Path(tempfile.gettempdir()) / f"crawl-sql-{uuid.uuid4().hex}")
     connection = duckdb.connect(config={**SETTINGS, "temp_directory": spill})
-    first = (ROUNDS, ORDERS, FRONTIER)  # other views ask what is committed, and what is forgotten
+    # Other views ask what is committed, and what is forgotten; contents, who has them.
+    first = (ROUNDS, ORDERS, FRONTIER, *(table for table in lake.tables.values() if _has_contents(table)))
     try:
         connection.execute("create schema snapshot")
-        for table in (*first, *(table for table in TABLES.values() if table not in first)):
+        for table in (*first, *(table for table in lake.tables.values() if table not in first)):
             visible = _visible(table, _rows(connection, lake, table))
             if table is PAGES:
                 connection.execute(
                     f"create view snapshot.stored_pages as select bucket, round, url_hash from ({visible})"
                 )
-            if table.name in NOT_FORGOTTEN and _forgets(connection):
-                visible += NOT_FORGOTTEN[table.name]
+            if (asked := _not_forgotten(table, lake.tables)) and _forgets(connection):
+                visible += asked
             connection.execute(f"create view main.{table.name} as {visible}")
             _comment(connection, table)
             if table is ROUNDS:
@@ -122,6 +125,24 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
         connection.close()
         raise
     return connection
+
+
+def _has_contents(table: Table) -> bool:
+    return "content_round" in table.column_names
+
+
+def _not_forgotten(table: Table, tables: Mapping[str, Table]) -> str:
+    """What to ask of the rows of a table where something was ordered to be forgotten."""
+    if table is PAGES or table is MODULE_FAILURES or table.name not in TABLES:
+        return f" and not coalesce({OF_FORGOTTEN}, false)"
+    if table is not CONTENTS:
+        return ""
+    key = "content_round, body_hash, coalesce(charset, '')"
+    had = " union all ".join(
+        f"select ({key if 'charset' in one.column_names else key.replace('charset', 'null')}) from main.{one.name}"
+        for one in tables.values() if _has_contents(one)
+    )  # fmt: skip
+    return f" and (round, body_hash, coalesce(charset, '')) in ({had})"
 
 
 def _forgets(connection: duckdb.DuckDBPyConnection) -> bool:
@@ -221,7 +242,7 @@ def read(connection: duckdb.DuckDBPyConnection, sql: str) -> pl.DataFrame:
         found = connection.sql(sql).to_arrow_table()
         return pl.DataFrame(found.rename_columns(_told_apart(found.column_names)))
     except duckdb.Error as error:
-        raise QueryError(f"{error}{_what_there_is(sql, error)}") from error
+        raise QueryError(f"{error}{_what_there_is(connection, sql, error)}") from error
     except pl.exceptions.ComputeError as error:
         raise QueryError(
             f"expected columns of types that can be shown, found another ({error}): cast to varchar"
@@ -242,15 +263,20 @@ def _told_apart(names: Sequence[str]) -> list[str]:
     return given
 
 
-def _what_there_is(sql: str, error: duckdb.Error) -> str:
-    if isinstance(error, duckdb.CatalogException):
-        return f"\nThe lake has the tables {', '.join(sorted([*TABLES, *(view.name for view in VIEWS)]))}."
-    if not isinstance(error, duckdb.BinderException):
+def _what_there_is(connection: duckdb.DuckDBPyConnection, sql: str, error: duckdb.Error) -> str:
+    if not isinstance(error, (duckdb.CatalogException, duckdb.BinderException)):
         return ""
-    used = sorted(TABLES.keys() & set(re.findall(r"\w+", sql.lower())))
-    columns = {name: TABLES[name].column_names for name in used}
-    columns |= {view.name: tuple(view.columns) for view in VIEWS if view.name in sql.lower()}
-    return "".join(f"\n{name} has the columns {', '.join(names)}." for name, names in columns.items())
+    there = (
+        "select table_name, column_name from duckdb_columns() where schema_name = 'main' and not internal "
+        "order by table_name, column_index"
+    )
+    columns: dict[str, list[str]] = {}
+    for table, column in connection.execute(there).fetchall():
+        columns.setdefault(table, []).append(column)
+    if isinstance(error, duckdb.CatalogException):
+        return f"\nThe lake has the tables {', '.join(sorted(columns))}."
+    used = sorted(columns.keys() & set(re.findall(r"\w+", sql.lower())))
+    return "".join(f"\n{name} has the columns {', '.join(columns[name])}." for name in used)
 
 
 # Reports.

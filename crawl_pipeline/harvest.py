@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline import describing, storing
+from crawl_pipeline import describing, module_rows, storing
 from crawl_pipeline.contents import Stored
 from crawl_pipeline.core import frontier, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
@@ -28,6 +28,7 @@ from crawl_pipeline.core.tables import (
 from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch.reading import FoundLinks
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
+from crawl_pipeline.modules.loading import NONE, Modules
 from crawl_pipeline.planning import Asked, Plan, new_hosts
 
 _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -50,9 +51,9 @@ class Timings:
 
 def frames(
     plan: Plan, cut: Cut, before: pl.DataFrame, visited_before: pl.DataFrame, buckets: int, policy: Policy,
-    stored: Stored, templates: Templates,
+    stored: Stored, templates: Templates, modules: Modules = NONE,
 ) -> dict[str, pl.DataFrame]:  # fmt: skip
-    """Rows of the logs and of the state.
+    """Rows of the logs and of the state, and of the tables of modules that told something.
 
     before: frontier rows of everything that could be visited; visited_before: their rows of change_frequency; stored:
     contents that need not be stored again; templates: of the hosts, which count the pages of this round.
@@ -74,12 +75,13 @@ def frames(
         "links": _links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy),
         "fetches": _fetches(cut.requests, plan),
         "pages": storing.pages(kept.visits, described.pages, stored, plan.lease.round, policy),
-        "contents": storing.contents(kept.visits, stored, policy),
+        "contents": storing.contents(kept.visits, stored, policy, modules.keepers),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
         "hosts": _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)),
         "change_frequency": learnt,
         "templates": described.templates,
+        **module_rows.of_visits(kept.visits, modules, stored, plan.lease.round),
     }
     stamps = {"round": pl.lit(plan.lease.round, pl.Int64), "layer": pl.lit("tail")}
     return {

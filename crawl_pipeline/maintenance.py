@@ -23,7 +23,7 @@ import polars as pl
 
 from crawl_pipeline import ordering, orphaning
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import TABLES, Table
+from crawl_pipeline.core.tables import Table
 from crawl_pipeline.lake import WEEK, Lake, LakeBusy, LakeUnwritable, Lease, LeaseHeld, LeaseLost, Size, check_retention
 
 LEASE_S = 60.0
@@ -113,8 +113,9 @@ def maintain(
     """
     check_retention(hours)
     rules = None if policy is None else ordering.policy_in_force(lake, policy)
-    before = {name: lake.size(name) for name in TABLES}
-    done, turned = {name: _Done() for name in TABLES}, (0, 0)
+    names = tuple(lake.tables)
+    before = {name: lake.size(name) for name in names}
+    done, turned = {name: _Done() for name in names}, (0, 0)
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
         if lease is not None:
@@ -122,17 +123,17 @@ def maintain(
                 tell("frontier: look for orphans")
                 turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), rules, clock())
             _under_lease(lake, lease, clock, tell, done)
-    for name in TABLES:
+    for name in names:
         tell(f"{name}: delete old files")
         done[name].deleted = lake.vacuum(name, hours)
         tell(f"{name}: trim the log")
         lake.trim_log(name)
-    tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in TABLES)
+    tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in names)
     return Maintained(lease.buckets if lease else (), passed_over, tables, *turned)
 
 
 def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[str, _Done]) -> None:
-    for table in filter(_of_rounds, TABLES.values()):
+    for table in filter(_of_rounds, lake.tables.values()):
         lease = lake.renew(lease, clock(), LEASE_S)
         did = done[table.name]
         if table.kind != "ledger":

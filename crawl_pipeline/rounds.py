@@ -16,7 +16,7 @@ import httpx
 import polars as pl
 import trio
 
-from crawl_pipeline import harvest, ordering, patterning, planning
+from crawl_pipeline import harvest, module_rows, ordering, patterning, planning
 from crawl_pipeline.contents import ContentSeen
 from crawl_pipeline.core import robots
 from crawl_pipeline.core.orders import NOTHING, InForce
@@ -29,11 +29,12 @@ from crawl_pipeline.fetch.lanes import Lanes
 from crawl_pipeline.fetch.reading import InlineReaders, Readers
 from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease
+from crawl_pipeline.modules.calling import Told
 from crawl_pipeline.planning import Cursors, Plan, SeenSet
 from crawl_pipeline.planning.earlier import EarlierPages
 
 FOLDED = ("frontier", "hosts", "change_frequency", "templates", "patterns")
-TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents")
+TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents", "module_failures")
 FOLD_EVERY, TIDY_EVERY = 5, 30
 """Rounds between two looks for long tails of state, and for small files in the logs."""
 SPARE = 0.1
@@ -84,9 +85,12 @@ async def work(
     """Lease what is free of the buckets and run rounds for so many seconds, or until nothing falls due in them.
 
     `stop` ends the time early, in order: the last request ends, the last round is committed, the lease given back.
-    Raises LeaseHeld if none of the buckets is free, LeaseLost if another worker took over.
+    Raises LeaseHeld if none of the buckets is free, LeaseLost if another worker took over, LakeMismatch if a module's
+    table is there with other columns.
     """
     clock = Clock.start(now)
+    if tables := outside.readers.modules.tables:
+        await outside.in_thread(lake.declare, tables)
     claim = partial(lake.claim, skip_held=True)
     lease = await outside.in_thread(claim, buckets, worker, now, policy.round.lease_s)
     worked = Worked(worker, lease.buckets)
@@ -94,7 +98,8 @@ async def work(
         nursery.start_soon(outside.readers.run)
         slots = Slots.of(policy.address_gap_s, lake.buckets, lease.buckets)
         lanes = Lanes(nursery, outside.transport, outside.readers, policy, clock, slots)
-        shift = _Shift(lake, policy, outside.in_thread, lanes, clock, trio.current_time() + seconds, worked, tell)
+        ends = trio.current_time() + seconds
+        shift = _Shift(lake, policy, outside.in_thread, outside.readers, lanes, clock, ends, worked, tell)
         nursery.start_soon(shift.stop_on, trio.Event() if stop is None else stop)
         await shift.run(lease)
         nursery.cancel_scope.cancel()
@@ -108,6 +113,7 @@ class _Shift:
     lake: Lake
     policy: Policy
     in_thread: InThread
+    readers: Readers | InlineReaders
     lanes: Lanes
     clock: Clock
     ends: float
@@ -156,7 +162,8 @@ class _Shift:
             ended = self.clock.now()
             timings = harvest.Timings(began, ended, planned_s, (ended - began).total_seconds() - planned_s)
             cursors = plan.cursors
-            lease = await self.in_thread(self._settle, plan, cut, selected, timings)
+            made = await self._made(plan, cut)
+            lease = await self.in_thread(self._settle, plan, cut, selected, timings, made)
             if last:
                 return lease
 
@@ -221,14 +228,31 @@ class _Shift:
         await trio.sleep(min(max(wait_s, 0.05), self.policy.round.seconds))
         return False
 
-    def _settle(self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings) -> Lease:
-        """Write the round, commit it, renew the lease: the next round's number."""
+    async def _made(self, plan: Plan, cut: Cut) -> dict[str, pl.DataFrame] | None:
+        """The round's rows, with what modules make of them; None if no module is to see them: `_settle` makes them."""
+        modules = self.readers.modules
+        if not modules.of_phase("round"):
+            return None
+        made: dict[str, pl.DataFrame] = await self.in_thread(self._frames, plan, cut)
+        told: list[Told] = await self.readers.of_round(made)
+        return module_rows.together(made, module_rows.of_round(told, made["pages"], modules, plan.lease))
+
+    def _frames(self, plan: Plan, cut: Cut) -> dict[str, pl.DataFrame]:
+        modules, first = self.readers.modules, not self.worked.rounds
         stored = self.contents.stored(self.lake, cut.visits, plan.policy)
         self.templates.read(self.lake, plan.lease)
         made = harvest.frames(
-            plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored, self.templates
-        )
+            plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored, self.templates, modules
+        )  # fmt: skip
         made["patterns"] = patterning.rows(self.lake, plan, cut, made, self.before, self.earlier)
+        return module_rows.together(made, module_rows.of_absent(modules, plan.lease) if first else {})
+
+    def _settle(
+        self, plan: Plan, cut: Cut, selected: dict[int, int], timings: harvest.Timings,
+        made: dict[str, pl.DataFrame] | None,
+    ) -> Lease:  # fmt: skip
+        """Write the round, commit it, renew the lease: the next round's number."""
+        made = self._frames(plan, cut) if made is None else made
         rows = harvest.ledger(plan, cut, selected, made, timings, plan.policy, self.lake.buckets)
         self.lake.write_all(plan.lease, made)
         self.lake.commit(plan.lease, rows)
@@ -246,7 +270,7 @@ class _Shift:
         for table in FOLDED if count % FOLD_EVERY == 0 else ():
             self.lake.fold(lease, table)
         if count % TIDY_EVERY == 0:
-            for table in TIDIED:
+            for table in (*TIDIED, *(table.name for table in self.readers.modules.tables.values())):
                 self.lake.tidy(table, buckets=lease.buckets)
 
 

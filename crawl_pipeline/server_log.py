@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core.tables import FETCHES, ORDERS, ROBOTS, ROUNDS, TABLES, TIME
+from crawl_pipeline.core.tables import FETCHES, ORDERS, ROBOTS, ROUNDS, TABLES, TIME, Table
 from crawl_pipeline.corpus import Result
 from crawl_pipeline.lake import Lake
 
@@ -48,6 +48,11 @@ class AsLake:
     def files(self, table: str, /) -> list[str]:
         """None: the rows are in memory."""
         return []
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Those of every lake."""
+        return TABLES
 
     def dataset(self, table: str, /) -> object:
         """The rows of a table."""

@@ -1,5 +1,7 @@
 """What is kept of the pages of a round: a row of `pages` for each, and a row of `contents` for each new body.
 
+Files are no pages: their bodies are contents too, where a module that told something of them keeps bodies.
+
 Pure: visits and what is known of their contents in, frames out.
 
 Invariant: a page whose content is kept names the round that stored it, which is this round, where the row is among
@@ -25,9 +27,9 @@ def pages(
     visits: Sequence[Visit], described: pl.DataFrame, stored: Stored, round_: int, policy: Policy
 ) -> pl.DataFrame:
     """Rows of `pages`: all that was read, but for body and text; described: what core says of the texts, by URL."""
-    read = list(_read(visits))
+    read = [one for one in _read(visits) if not one[1].is_file]
     kept = [_kept(page, request, policy) for _, page, request in read]
-    rounds = [stored.get(_key(page), round_) if keep else None for (_, page, _), keep in zip(read, kept, strict=True)]
+    rounds = [stored.get(key(page), round_) if keep else None for (_, page, _), keep in zip(read, kept, strict=True)]
     rows = [_page(*one) | {"content_round": number} for one, number in zip(read, rounds, strict=True)]
     known = PAGES.frame(rows).select(pl.exclude(set(described.columns) - {"url_hash"}))
     found = known.join(described, on="url_hash", how="left", maintain_order="left")
@@ -36,13 +38,16 @@ def pages(
     return PAGES.frame(found.with_columns(marks))
 
 
-def contents(visits: Sequence[Visit], stored: Stored, policy: Policy) -> pl.DataFrame:
-    """Rows of `contents`: bodies that are new, each once; those of a host together, since they are alike."""
+def contents(visits: Sequence[Visit], stored: Stored, policy: Policy, keepers: frozenset[str]) -> pl.DataFrame:
+    """Rows of `contents`: bodies that are new, each once; those of a host together, since they are alike.
+
+    keepers: modules that keep the bodies of files.
+    """
     new = {
-        _key(page): (visit, page, request)
+        key(page): (visit, page, request)
         for visit, page, request in sorted(_read(visits), key=lambda read: (urls.host(read[0].target.url),
                                                                             read[0].target.url), reverse=True)
-        if _kept(page, request, policy) and _key(page) not in stored
+        if _kept(page, request, policy) and key(page) not in stored and (not page.is_file or _wanted(page, keepers))
     }  # fmt: skip
     return CONTENTS.frame([_content(*read) for read in reversed(new.values())])
 
@@ -55,8 +60,13 @@ def _read(visits: Sequence[Visit]) -> Iterator[_Read]:
             yield visit, visit.page, visit.request
 
 
-def _key(page: ReadPage) -> Key:
+def key(page: ReadPage) -> Key:
+    """What names a page's content, or a file's."""
     return page.body_hash or b"", page.charset or ""
+
+
+def _wanted(page: ReadPage, keepers: frozenset[str]) -> bool:
+    return any(told.module in keepers and told.rows is not None and told.rows.height for told in page.told)
 
 
 def _kept(page: ReadPage, request: Request, policy: Policy) -> bool:

@@ -28,6 +28,7 @@ from crawl_pipeline.fetch.reading import Readers
 from crawl_pipeline.fetch.resolver import Resolver, Times
 from crawl_pipeline.fetch.transport import WireTransport
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.modules import loading
 from crawl_pipeline.rounds import Tell, Worked
 
 OPEN_FILES = 65_536
@@ -49,12 +50,12 @@ def run(
 ) -> Worked:
     """Work on the buckets (None: all) for so many seconds.
 
-    Raises PolicyError if what was set by orders does not fit the policy or fetch.ca_file cannot be used, LeaseHeld and
-    LeaseLost as rounds.work does.
+    Raises PolicyError if what was set by orders does not fit the policy, or if fetch.ca_file or what it says of modules
+    cannot be used; LeaseHeld, LeaseLost and LakeMismatch as rounds.work does.
     """
 
     async def main() -> Worked:
-        outside = rounds.Outside(asked, Readers(policy, lake.buckets))
+        outside = rounds.Outside(asked, Readers(policy, lake.buckets, used))
         stop, steps, now = trio.Event(), list[float](), datetime.now(UTC)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop_on_step, Clock.start(now), lambda: datetime.now(UTC), stop, steps)
@@ -70,6 +71,7 @@ def run(
         return worked
 
     ordering.policy_in_force(lake, policy)  # what was set must fit before a bucket is taken
+    used = loading.load(policy)
     asked = transport or wire(policy)
     allow_open_files()
     try:

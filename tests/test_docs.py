@@ -14,6 +14,7 @@ from crawl_pipeline.cli import main as crawl
 from crawl_pipeline.core import admission, policy, tables
 from crawl_pipeline.core.outcome import STATUSES
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.modules import copyright_monitor, png_archive
 from docs import generate
 
 ROOT = Path(__file__).parent.parent
@@ -256,7 +257,10 @@ def test_every_family_of_column_names_is_explained():
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory) -> Lake:
-    return Lake.create(str(tmp_path_factory.mktemp("docs") / "lake"), 2)
+    """A lake without rows, with the tables of the shipped modules."""
+    made = Lake.create(str(tmp_path_factory.mktemp("docs") / "lake"), 2)
+    made.declare({of.DECLARATION.table: of.DECLARATION.as_table for of in (png_archive, copyright_monitor)})
+    return made
 
 
 def queries() -> list[str]:

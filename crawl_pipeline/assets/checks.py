@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import polars as pl
 
-from crawl_pipeline.core.tables import TABLES
+from crawl_pipeline.core.tables import TABLES, Table
 
 if TYPE_CHECKING:
     from crawl_pipeline.core.policy import Policy
@@ -49,6 +49,11 @@ class Part:
     def files(self, table: str, /) -> list[str]:
         """None: the rows are in memory."""
         return []
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Those of every lake."""
+        return TABLES
 
     def dataset(self, table: str, /) -> object:
         """The rows of a table, if any were given."""

@@ -18,10 +18,10 @@ from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
-KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "link": 5}
+KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "file": 5, "link": 6, "image": 7}
 SIX = 6
 """Segments in all from which on a sequence of them that repeats itself is no accident."""
-_FOUND = pl.col("kind") == "link"
+_FOUND = pl.col("kind").is_in(["link", "image", "file"])
 _SEED = pl.col("kind") == "seed"
 
 
@@ -109,7 +109,7 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
         ("over budget.query_parameters", parameters > budget.query_parameters),
         ("over budget.repeated_segment", pl.col("_repeats") > budget.repeated_segment),
         ("over budget.repeats_in_a_row", pl.col("_in_a_row")),
-        ("file type", extension.is_in(budget.skip_extensions) & (pl.col("kind") != "sitemap")),
+        ("file type", extension.is_in(budget.skip_extensions) & ~pl.col("kind").is_in(["sitemap", "file"])),
     ]
 
 

@@ -16,7 +16,7 @@ from crawl_pipeline.core import directives
 from crawl_pipeline.core.directives import Wishes
 from crawl_pipeline.core.text import ADVERTISING, HIDDEN, NAVIGATION, unmarked
 
-Kind = Literal["link", "canonical", "frame", "refresh", "alternate", "next"]
+Kind = Literal["link", "canonical", "frame", "refresh", "alternate", "next", "image"]
 Attributes = Mapping[str, str | None]
 
 # One selector for all pages: setting one up takes longer than the walk over a small page.
@@ -30,6 +30,8 @@ _UNSEEN = frozenset({"script", "style", "noscript"})
 # A header or footer of these is part of what they say (HTML 4.3.8).
 _OWN_HEADER = frozenset({"article", "main", "section", "blockquote", "td"})
 _MOST_REGIONS = 1_000
+_IMAGES = f"{_WANTED},img"
+_SOURCES: Mapping[str, Kind] = {"iframe": "frame", "frame": "frame", "img": "image"}
 # Paid and user-made links carry their own words for the same wish.
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _MOST_LINK_ELEMENTS = 1_000
@@ -70,11 +72,14 @@ class Found:
         self.regions: list[tuple[LexborNode, int]] = []
 
 
-def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int) -> Found:
-    """Walk over a page; `agent` is our token in lower case, `most_links` bounds the references kept."""
+def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int, *, images: bool = False) -> Found:
+    """Walk over a page; `agent` is our token in lower case, `most_links` bounds the references kept.
+
+    Pictures are references only if `images` says so.
+    """
     found = Found()
     hrefs = found.hrefs
-    for node in _SELECTOR.find(_WANTED, tree.root) if tree.root else ():
+    for node in _SELECTOR.find(_IMAGES if images else _WANTED, tree.root) if tree.root else ():
         tag = node.tag or ""
         if tag in _UNSEEN:
             found.unseen.append(node)
@@ -113,9 +118,9 @@ def _take(
             found.base = unmarked(attributes.get("href") or "") if found.base is None else found.base
         case "title":
             found.title = found.title or " ".join(node.text().split())
-        case "iframe" | "frame":
-            if (href := unmarked(attributes.get("src") or "")) and len(found.others) < most_links:
-                found.others[href, "frame"] = None
+        case "iframe" | "frame" | "img":
+            if len(found.others) < most_links:
+                _take_source(found, unmarked(attributes.get("src") or ""), _SOURCES[tag])
         case "nav" | "aside" | "header" | "footer":
             if len(found.regions) < _MOST_REGIONS and _is_navigation(node, tag):
                 found.regions.append((node, NAVIGATION))
@@ -139,6 +144,11 @@ def _noise(tree: LexborHTMLParser) -> list[tuple[LexborNode, int]]:
 
 def _is_unshown(attributes: Attributes) -> bool:
     return "hidden" in attributes or "display" in (attributes.get("style") or "")
+
+
+def _take_source(found: Found, src: str, kind: Kind) -> None:
+    if src and src[:5].lower() != "data:":  # that is the thing itself, of any length
+        found.others[src, kind] = None
 
 
 def _words(value: str | None) -> list[str]:

@@ -72,8 +72,12 @@ def read(
     *,
     limits: Limits = Limits(),
     link_header: tuple[str, ...] = (),
+    images: bool = False,
 ) -> Page:
-    """Read the page that stood at `url` (canonical); raise Malformed if it is too large or hostile."""
+    """Read the page that stood at `url` (canonical); raise Malformed if it is too large or hostile.
+
+    `images`: the pictures in it are links too.
+    """
     if len(body) > limits.body_bytes:
         raise Malformed("size", len(body), limits.body_bytes)
     encoding = charset.sniff(body, content_type)
@@ -84,7 +88,7 @@ def read(
     markup.check(source)
     # Without mutation events many options in a select take linear instead of quadratic time.
     tree = LexborHTMLParser(marked(source), options=LexborDocumentOptions.WO_EVENTS)
-    found = gather(tree, source, agent.lower(), limits.links)
+    found = gather(tree, source, agent.lower(), limits.links, images=images)
     base = _target(found.base, partial(canonical, base=url)) or url
     join = joiner(base, charset.query_codec(encoding))
     wishes = found.wishes.also(directives.from_header(x_robots_tag, agent))

@@ -399,6 +399,19 @@ class Traps(Section):
         return self
 
 
+class Modules(Section):
+    """What else is made of what is fetched: see docs/modules.md."""
+
+    use: list[str] = key(
+        [], "modules that are called, by name: png_archive, copyright_monitor, what installed packages register, or "
+        "package.module:Name"
+    )  # fmt: skip
+    settings: dict[str, dict[str, Any]] = key(
+        {}, "what a module is told, in [modules.settings.NAME]; it says which keys"
+    )
+    strikes: PositiveInt = key(3, "hangs and crashes in a row after which a worker calls a module no more")
+
+
 class HostRule(Section):
     """What is different for one host; keys left out keep the general value."""
 
@@ -429,6 +442,7 @@ class Policy(Section):
     recrawl: Recrawl = Recrawl()
     sitemap: Sitemap = Sitemap()
     traps: Traps = Traps()
+    modules: Modules = Modules()
     host: dict[HostName, HostRule] = {}
 
     @cached_property

@@ -43,16 +43,19 @@ class Table:
     sorted_by: tuple[str, ...]
     one_row_is: str
     column_names: tuple[str, ...]
+    own: tuple[Column, ...] = ()
+    """Columns that no other table has: of tables that modules write."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The table's columns in order."""
-        return tuple(COLUMNS[name] for name in self.column_names)
+        described = COLUMNS | {column.name: column for column in self.own}
+        return tuple(described[name] for name in self.column_names)
 
     @property
     def schema(self) -> pl.Schema:
         """The full declared schema: every write carries exactly this."""
-        return _schema(self.column_names)
+        return _schema(self.column_names, self.own)
 
     def empty(self) -> pl.DataFrame:
         """A frame of this table without rows."""
@@ -73,8 +76,9 @@ class Table:
 
 
 @cache
-def _schema(names: tuple[str, ...]) -> pl.Schema:
-    return pl.Schema([(name, COLUMNS[name].dtype) for name in names])
+def _schema(names: tuple[str, ...], own: tuple[Column, ...]) -> pl.Schema:
+    types = {column.name: column.dtype for column in (*COLUMNS.values(), *own)}
+    return pl.Schema([(name, types[name]) for name in names])
 
 
 def _columns(*columns: tuple[str, pl.DataType | type[pl.DataType], str, str]) -> dict[str, Column]:
@@ -102,7 +106,8 @@ COLUMNS = _columns(
     ("origin", pl.String, "", "scheme, host and port; the scope of one robots.txt"),
     ("source_url", pl.String, "", "canonical URL of the page that held the link; null for a seed"),
     ("source_hash", pl.Int64, "", "hash64 of source_url"),
-    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); in "
+    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); for "
+                            "modules image (a picture in a page) and file (its ending is one that they want); in "
                             "`orders` what is asked: seed, policy, pause, resume, set, unset, recrawl, forget, "
                             "release"),
     ("nofollow", pl.Boolean, "", "the link or its page said nofollow"),
@@ -164,6 +169,13 @@ COLUMNS = _columns(
     ("robots_directives", pl.String, "", "what robots meta elements and X-Robots-Tag say to us, known to us or not"),
     ("usage", pl.String, "", "uses that the site allows (y) or not (n), such as `train-ai=n`, by Content-Usage of the "
                              "answer and of robots.txt together; null: nothing is said"),
+    # Modules.
+    ("module", pl.String, "", "the module, as it is named in modules.use"),
+    ("phase", pl.String, "", "when it was to be called: read (one answer), round (a round's rows), load (the worker's "
+                             "start)"),
+    ("table_name", pl.String, "", "name of the table"),
+    ("one_row_is", pl.String, "", "what one row of it is"),
+    ("declared", pl.String, "", "its columns as JSON: name, type, unit and meaning of each"),
     # Orders.
     ("order", pl.Int64, "", "number of the commit that gave the order; larger is later"),
     ("ordered_at", TIME, "UTC", "when a person gave the order"),
@@ -360,11 +372,22 @@ LEASES = Table(
     "the right to one bucket",
     ("bucket", "epoch", "worker", "deadline_at", "released"),
 )  # fmt: skip
+MODULE_FAILURES = Table(
+    "module_failures", "log", ("module", "url_hash", "round"), ("bucket",), ("module", "host"),
+    "one result of a module that did not come to be, and why",
+    ("bucket", "round", "module", "phase", "url", "url_hash", "host", "fetched_at", "reason"),
+)  # fmt: skip
+MODULE_TABLES = Table(
+    "module_tables", "control", ("table_name",), (), ("table_name",),
+    "a table that a module writes: in the lake since the first worker that used the module",
+    ("table_name", "module", "one_row_is", "declared"),
+)  # fmt: skip
 
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, TEMPLATES, PATTERNS,
         ROUNDS, LEASES,
+        MODULE_FAILURES, MODULE_TABLES,
     )
 }  # fmt: skip

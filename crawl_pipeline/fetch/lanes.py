@@ -23,7 +23,7 @@ from crawl_pipeline.core.slots import Slots
 from crawl_pipeline.fetch import robots_desk
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lane import VALIDATORS, HostLane
-from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result
+from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result, media_type
 from crawl_pipeline.fetch.turns import AddressTurns, NoTurn
 from crawl_pipeline.fetch.visits import Cut, Elsewhere, HostQueue, Request, RobotsAnswer, Target, Visit, first
 from crawl_pipeline.fetch.wire import Headers
@@ -296,7 +296,7 @@ class Lanes:
         return answer is not None
 
     async def _ask_page(self, lane: HostLane, target: Target, answer: RobotsAnswer) -> bool:
-        wanted = robots_desk.anything if target.cause == "sitemap" else self._is_page
+        wanted = robots_desk.anything if target.cause == "sitemap" else self._is_wanted
         try:
             request = await lane.ask(target.url, target.cause, wanted, self._validators(target))
         except NoTurn:
@@ -314,8 +314,7 @@ class Lanes:
             self._finish(lane, target, request.outcome, got.reason, request=request)
             return True
         self._held_bytes += len(got.body)
-        body = Body(target.url, target.cause, got.body, first(got, "content-type"), got.values("x-robots-tag"))
-        await self._readers.give(body, lambda result: self._read(lane, target, request, result))
+        await self._readers.give(self._body(target, request), lambda result: self._read(lane, target, request, result))
         return True
 
     def _read(self, lane: HostLane, target: Target, request: Request, result: Result) -> None:
@@ -325,7 +324,18 @@ class Lanes:
         else:
             self._finish(lane, target, "fetched", None, request=request)
             self._done[-1].page = result
-            self._held_bytes += len(result.text or "") + result.links.size
+            self._held_bytes += result.size
+
+    def _body(self, target: Target, request: Request) -> Body:
+        """What is to be read, and as what."""
+        got, scope = request.exchange, self._policy.scope
+        content_type = first(got, "content-type")
+        of = media_type(content_type)
+        cause = "file" if target.cause == "page" and of and of not in self._policy.fetch.media_types else target.cause
+        withheld = scope.no_training == "no_body" and usage.forbids_training(request.usage)
+        return Body(
+            target.url, cause, got.body, content_type, got.values("x-robots-tag"), withheld, scope.noindex
+        )  # fmt: skip
 
     def _finish(
         self, lane: HostLane, target: Target, outcome: str, reason: str | None, *,
@@ -344,7 +354,6 @@ class Lanes:
             if value and self._policy.fetch.conditional and not target.held_back
         }
 
-    def _is_page(self, status: int, headers: Headers) -> bool:
-        content_type = next((value for name, value in headers if name == "content-type"), "")
-        media_type = content_type.partition(";")[0].strip().lower()
-        return not media_type or media_type in self._policy.fetch.media_types
+    def _is_wanted(self, status: int, headers: Headers) -> bool:
+        of = media_type(next((value for name, value in headers if name == "content-type"), None))
+        return not of or of in self._policy.fetch.media_types or self._readers.modules.wants(of)

@@ -7,19 +7,26 @@ each page is tried alone, so that only the culprit is lost. Nothing is fetched h
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
+import polars as pl
 import trio
 import trio_parallel
 
-from crawl_pipeline.core import page, sitemap, templates, urls
+from crawl_pipeline.core import directives, page, sitemap, templates, urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.fetch.analysing import Analyst, Strikes, hired
 from crawl_pipeline.fetch.slate import Slate, on_slate
+from crawl_pipeline.modules import calling
+from crawl_pipeline.modules.calling import Told
+from crawl_pipeline.modules.declaring import Content
+from crawl_pipeline.modules.loading import NONE, Modules, Ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +35,14 @@ class Body:
 
     url: str
     cause: str
+    """What it is read as: a page, a sitemap, or a file that only modules want."""
     body: bytes
     content_type: str | None
     x_robots_tag: tuple[str, ...] = ()
+    withheld: bool = False
+    """The site does not want it kept: no module is given it."""
+    obey_noindex: bool = True
+    """Nor is it, if it says noindex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,16 @@ class ReadPage:
     noindex: bool = False
     nofollow: bool = False
     robots_directives: str | None = None
+    is_file: bool = False
+    """No page: only modules want it."""
+    told: tuple[Told, ...] = ()
+    """What modules made of it."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it holds, the body apart, which its answer holds too."""
+        rows = sum(told.rows.estimated_size() for told in self.told if told.rows is not None)
+        return len(self.text or "") + self.links.size + int(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +102,15 @@ class ReadingRules:
     agent: str
     buckets: int
     limits: page.Limits
+    images: bool = False
+    endings: frozenset[str] = frozenset()
+    """Links that modules want followed."""
 
     @classmethod
-    def of(cls, policy: Policy, buckets: int) -> "ReadingRules":
+    def of(cls, policy: Policy, buckets: int, modules: Modules = NONE) -> "ReadingRules":
         """The part of the policy that reading needs."""
         limits = page.Limits(body_bytes=int(policy.parse.body_mb * 1e6), links=policy.parse.links)
-        return cls(policy.agent.name, buckets, limits)
+        return cls(policy.agent.name, buckets, limits, modules.images, modules.endings)
 
 
 Result = ReadPage | str
@@ -98,8 +123,10 @@ def read_all(bodies: Sequence[Body], rules: ReadingRules) -> list[Result]:
 
 
 def read(body: Body, rules: ReadingRules) -> Result:
-    """Read one body as what it was asked for: a page or a sitemap."""
+    """Read one body as a page, a sitemap or a file."""
     try:
+        if body.cause == "file":
+            return _read_file(body, rules)
         return _read_sitemap(body, rules) if body.cause == "sitemap" else _read_page(body, rules)
     except (page.Malformed, sitemap.TooLarge) as trouble:
         return str(trouble)
@@ -110,8 +137,11 @@ def read(body: Body, rules: ReadingRules) -> Result:
 class Readers:
     """Worker processes that read bodies in batches. Use as `async with`; hand bodies over with `give`."""
 
-    def __init__(self, policy: Policy, buckets: int) -> None:
-        self._rules = ReadingRules.of(policy, buckets)
+    def __init__(self, policy: Policy, buckets: int, modules: Modules = NONE) -> None:
+        self._rules = ReadingRules.of(policy, buckets, modules)
+        self.modules = modules
+        self._strikes = Strikes(modules.strikes)
+        self._round: Analyst | None = None
         self._seconds = policy.parse.seconds
         self._batch_pages = policy.parse.batch_pages
         self._processes = policy.parse.processes or os.cpu_count() or 1
@@ -125,15 +155,31 @@ class Readers:
 
     async def run(self) -> None:
         """Read what is given until cancelled."""
-        async with trio_parallel.open_worker_context(init=_leave_signals) as context, trio.open_nursery() as nursery:
-            for _ in range(self._processes):
-                nursery.start_soon(self._serve, partial(context.run_sync, kill_on_cancel=True))
+        async with AsyncExitStack() as stack:
+            if self.modules.of_phase("round"):
+                self._round = await stack.enter_async_context(hired(self.modules, self._strikes, _leave_signals))
+            context = await stack.enter_async_context(trio_parallel.open_worker_context(init=_leave_signals))
+            async with trio.open_nursery() as nursery:
+                for _ in range(self._processes):
+                    nursery.start_soon(self._serve, partial(context.run_sync, kill_on_cancel=True))
+
+    async def of_round(self, frames: Mapping[str, pl.DataFrame]) -> list[Told]:
+        """What modules make of a round's rows."""
+        given = {one.name: _of_types(frames, one) for one in self.modules.of_phase("round")}
+        while given and self._round is None:  # `run` has not begun
+            await trio.lowlevel.checkpoint()
+        return [await self._round.of_round(one, given[one.name])
+                for one in self.modules.of_phase("round") if self._round is not None]  # fmt: skip
 
     async def _serve(self, run_sync: Callable[..., Awaitable[Any]]) -> None:
-        with Slate() as slate:
-            await self._serve_on(slate, run_sync)
+        async with AsyncExitStack() as stack:
+            slate = stack.enter_context(Slate())
+            analyst = None
+            if self.modules.of_phase("read"):
+                analyst = await stack.enter_async_context(hired(self.modules, self._strikes, _leave_signals))
+            await self._serve_on(slate, run_sync, analyst)
 
-    async def _serve_on(self, slate: Slate, run_sync: Callable[..., Awaitable[Any]]) -> None:
+    async def _serve_on(self, slate: Slate, run_sync: Callable[..., Awaitable[Any]], analyst: Analyst | None) -> None:
         while True:
             batch = [await self._queue.receive()]
             while len(batch) < self._batch_pages:
@@ -141,9 +187,19 @@ class Readers:
                     batch.append(self._queue.receive_nowait())
                 except trio.WouldBlock:
                     break
-            results = await self._read([body for body, _ in batch], slate, run_sync)
+            bodies = [body for body, _ in batch]
+            results = await self._read(bodies, slate, run_sync)
+            if analyst is not None:
+                results = await self._told(bodies, results, analyst)
             for (_, then), result in zip(batch, results, strict=True):
                 then(result)
+
+    async def _told(self, bodies: list[Body], results: list[Result], analyst: Analyst) -> list[Result]:
+        """The results, with what modules make of them."""
+        given = {place: content for place, (body, result) in enumerate(zip(bodies, results, strict=True))
+                 if (content := handed_over(body, result, self.modules)) is not None}  # fmt: skip
+        answers = dict(zip(given, await analyst.read(list(given.values())), strict=True)) if given else {}
+        return [_with(result, answers.get(place, [])) for place, result in enumerate(results)]
 
     async def _read(self, bodies: list[Body], slate: Slate, run_sync: Callable[..., Awaitable[Any]]) -> list[Result]:
         with trio.move_on_after(self._seconds):
@@ -168,21 +224,81 @@ def _leave_signals() -> bool:
 class InlineReaders:
     """Reads bodies at once in this process: for tests on a mock clock, which know no hostile pages."""
 
-    def __init__(self, policy: Policy, buckets: int) -> None:
-        self._rules = ReadingRules.of(policy, buckets)
+    def __init__(self, policy: Policy, buckets: int, modules: Modules = NONE) -> None:
+        self._rules = ReadingRules.of(policy, buckets, modules)
+        self.modules = modules
 
     async def give(self, body: Body, then: Callable[[Result], None]) -> None:
-        """Read the body and call `then`."""
-        then(read(body, self._rules))
+        """Read the body, call modules, and then `then`."""
+        result = read(body, self._rules)
+        content = handed_over(body, result, self.modules)
+        wanted = [one for one in self.modules.of_phase("read") if content and one.declares.wants(content.media_type)]
+        then(_with(result, [calling.read(content, one.spec, one.declares.limits) for one in wanted if content]))
+
+    async def of_round(self, frames: Mapping[str, pl.DataFrame]) -> list[Told]:
+        """What modules make of a round's rows."""
+        return [calling.of_round(_of_types(frames, one), one.spec, one.declares.limits)
+                for one in self.modules.of_phase("round")]  # fmt: skip
 
     async def run(self) -> None:
         """Have nothing to do."""
         await trio.sleep_forever()
 
 
+def media_type(content_type: str | None) -> str:
+    """The media type of a Content-Type field, in lower case and without parameters; "" if it says none."""
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
+def handed_over(body: Body, result: Result, modules: Modules) -> Content | None:
+    """What modules are given of an answer; None if it is no page or file, or not to be kept."""
+    if isinstance(result, str) or body.cause == "sitemap" or body.withheld or (body.obey_noindex and result.noindex):
+        return None
+    of = media_type(body.content_type) or "text/html"
+    if not modules.wants(of):
+        return None
+    named = content_hash(body.body) if result.body_hash is None else result.body_hash
+    return Content(body.url, of, body.body, named, result.text, result.title, result.lang)
+
+
+def _with(result: Result, told: Sequence[Told]) -> Result:
+    return replace(result, told=tuple(told)) if told and isinstance(result, ReadPage) else result
+
+
+def _of_types(frames: Mapping[str, pl.DataFrame], one: Ready) -> dict[str, pl.DataFrame]:
+    """The frames that a module asks for, without bodies; of pages those of the types that it wants."""
+    of = pl.col("content_type").fill_null("text/html").str.split(";").list.first().str.strip_chars().str.to_lowercase()
+    given = {
+        name: frames[name].drop("body", strict=False) for name in {"pages", *one.declares.frames} if name in frames
+    }
+    wanted = [kind for kind in given["pages"].select(of.unique())["content_type"] if one.declares.wants(kind)]
+    return given | {"pages": given["pages"].filter(of.is_in(wanted))}
+
+
+def _read_file(body: Body, rules: ReadingRules) -> ReadPage:
+    """What no page reader reads: its bytes are what it says."""
+    wishes = directives.from_header(body.x_robots_tag, rules.agent)
+    named = content_hash(body.body)
+    return ReadPage(
+        links=FoundLinks(), text_hash=int.from_bytes(named[:8], "little", signed=True), body_hash=named,
+        noindex=wishes.noindex, is_file=True,
+    )  # fmt: skip
+
+
+def _kind(link: page.Link, endings: frozenset[str]) -> str:
+    """How a link is told of: a reference to a file that a module wants by its ending is one of its own kind."""
+    if link.kind == "canonical":
+        return "canonical"
+    if endings and link.url.partition("?")[0].rpartition("/")[2].rpartition(".")[2].lower() in endings:
+        return "file"
+    return "image" if link.kind == "image" else "link"
+
+
 def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
-    found = page.read(body.body, body.url, body.content_type, body.x_robots_tag, rules.agent, limits=rules.limits)
-    kinds = ["canonical" if link.kind == "canonical" else "link" for link in found.links]
+    found = page.read(
+        body.body, body.url, body.content_type, body.x_robots_tag, rules.agent, limits=rules.limits, images=rules.images
+    )
+    kinds = [_kind(link, rules.endings) for link in found.links]
     links = _columns(
         [link.url for link in found.links], kinds, [link.nofollow or found.nofollow for link in found.links],
         [None] * len(kinds), rules.buckets,

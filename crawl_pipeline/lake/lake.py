@@ -15,7 +15,19 @@ import polars as pl
 import pyarrow.dataset as ds
 
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
-from crawl_pipeline.lake import caching, folding, layouts, leases, moving, past, sweeping, tidying, visible, writing
+from crawl_pipeline.lake import (
+    caching,
+    declaring,
+    folding,
+    layouts,
+    leases,
+    moving,
+    past,
+    sweeping,
+    tidying,
+    visible,
+    writing,
+)
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.layouts import Layout
@@ -45,12 +57,14 @@ class Size:
 class Lake:
     """Every table of the crawl under one root."""
 
-    def __init__(self, root: str, tables: Mapping[str, DeltaTable], buckets: int) -> None:
+    def __init__(
+        self, root: str, tables: dict[str, DeltaTable], buckets: int, opener: Callable[[Table], DeltaTable]
+    ) -> None:
         self.root = root
         self.buckets = buckets
         self.caches = caching.folder(root)
         """Files that may be deleted at any time."""
-        self._tables = tables
+        self._tables, self._opener = tables, opener
 
     @classmethod
     def create(
@@ -66,7 +80,7 @@ class Lake:
         a kill. The others raise LakeExists.
         """
         check_count(buckets)
-        tables = _tables(root, storage_options, backoff)
+        tables = _tables(_opener(root, storage_options, backoff))
         there = LakeExists(
             f"expected no lake at {root}, found one: it is ready for use; its policy can be edited at any time"
         )
@@ -85,15 +99,37 @@ class Lake:
     def open(
         cls, root: str, storage_options: Mapping[str, str] | None = None, backoff: Backoff | None = None
     ) -> "Lake":
-        """Open a lake whose tables are exactly the declared ones."""
-        tables = _tables(root, storage_options, backoff)
+        """Open a lake whose tables are exactly the declared ones, and those that modules have declared."""
+        opener = _opener(root, storage_options, backoff)
+        tables = _tables(opener)
         if not tables["leases"].exists():
             raise LakeMissing(
                 f"expected a lake at {root}, found none: make one with `crawl init`, or name another with --lake"
             )
         with ThreadPoolExecutor(len(tables)) as pool:
             list(pool.map(DeltaTable.check, tables.values()))
-        return cls(root, tables, layouts.at(tables["rounds"]).buckets)
+        for table in declaring.known(tables["module_tables"]):
+            tables[table.name] = opener(table)
+            tables[table.name].check()
+        return cls(root, tables, layouts.at(tables["rounds"]).buckets, opener)
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Every table by name, those of modules included."""
+        return {name: opened.table for name, opened in self._tables.items()}
+
+    def declare(self, tables: Mapping[str, Table]) -> None:
+        """Make tables for modules, each with the name of its module, and name them to all who open the lake later.
+
+        Raise LakeMismatch if one of them is there with other columns.
+        """
+        for table in tables.values():
+            opened = self._opener(table)
+            opened.create()
+            self._tables.setdefault(table.name, opened)
+        declaring.declare(self._tables["module_tables"], tables)
+        for table in tables.values():
+            self._tables[table.name].check()
 
     @property
     def layout(self) -> Layout:
@@ -184,11 +220,11 @@ class Lake:
         """
         named = None if buckets is None else tuple(buckets)
         wanted = Wanted(named, where, since, self.buckets, at, url_hashes, parts, files)
-        return visible.scan(self._tables, TABLES[_name(table)], wanted)
+        return visible.scan(self._tables, self._tables[_name(table)].table, wanted)
 
     def slices(self, table: str | Table, buckets: Sequence[int], at: Mapping[str, int] | None = None) -> pl.DataFrame:
         """The slices of large hosts in the bases of the buckets: `part`, `host`, `rows`."""
-        live = visible.files(self._tables, TABLES[_name(table)], Wanted(at=at))
+        live = visible.files(self._tables, self._tables[_name(table)].table, Wanted(at=at))
         return (
             live.filter(pl.col("bucket").is_in(buckets) & (pl.col("part") > 0))
             .group_by("part", host="min_host", maintain_order=True)
@@ -224,12 +260,13 @@ class Lake:
     def files(self, table: str | Table, at: int | None = None) -> list[str]:
         """Live Parquet files for hive-partitioned readers; rows of rounds that are not committed are among them."""
         if at is None:
-            return visible.files(self._tables, TABLES[_name(table)], Wanted())["uri"].to_list()
+            return visible.files(self._tables, self._tables[_name(table)].table, Wanted())["uri"].to_list()
         return layouts.seen(self._tables[_name(table)].live(at), self.layout)["uri"].to_list()
 
     def rows_in(self, table: str | Table, files: Collection[str]) -> pl.LazyFrame:
         """Give all rows of some live files, those of rounds that are not committed among them."""
-        return self._tables[_name(table)].rows(visible.files(self._tables, TABLES[_name(table)], Wanted(files=files)))
+        opened = self._tables[_name(table)]
+        return opened.rows(visible.files(self._tables, opened.table, Wanted(files=files)))
 
     def dataset(self, table: str | Table) -> ds.Dataset:
         """The same files as an Arrow dataset."""
@@ -313,11 +350,15 @@ def _name(table: str | Table) -> str:
     return table if isinstance(table, str) else table.name
 
 
-def _tables(root: str, options: Mapping[str, str] | None, backoff: Backoff | None) -> dict[str, DeltaTable]:
+def _opener(root: str, options: Mapping[str, str] | None, backoff: Backoff | None) -> Callable[[Table], DeltaTable]:
     given = dict(options or {})
     _refuse_unsafe(given if "://" not in root else {**os.environ, **given})
     base = root.rstrip("/") if "://" in root else _folder(root)
-    return {name: DeltaTable(base, table, given, backoff or Backoff()) for name, table in TABLES.items()}
+    return lambda table: DeltaTable(base, table, given, backoff or Backoff())
+
+
+def _tables(opener: Callable[[Table], DeltaTable]) -> dict[str, DeltaTable]:
+    return {name: opener(table) for name, table in TABLES.items()}
 
 
 def _folder(root: str) -> str:

@@ -171,4 +171,4 @@ def test_a_fault_of_our_own_costs_its_page_and_says_so():
 
 
 def test_what_travels_to_a_process_with_a_batch_is_small():
-    assert set(reading.ReadingRules.__dataclass_fields__) == {"agent", "buckets", "limits"}
+    assert set(reading.ReadingRules.__dataclass_fields__) == {"agent", "buckets", "limits", "images", "endings"}

@@ -17,6 +17,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
 from crawl_pipeline.fetch.reading import InlineReaders
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.modules.loading import load
 from crawl_pipeline.rounds import Done, Worked
 from crawl_pipeline.testing import FakeWeb, Host
 
@@ -88,7 +89,7 @@ class Crawl:
         stop: trio.Event | None = None, lake: Any = None, rules: Policy | None = None, readers: Any = None,
     ) -> Worked:  # fmt: skip
         rules = rules or self.rules
-        reading = readers or InlineReaders(rules, self.lake.buckets)
+        reading = readers or InlineReaders(rules, self.lake.buckets, load(rules))
         outside = rounds.Outside(self.web, reading, in_thread or inline)
         wanted = range(self.lake.buckets) if buckets is None else buckets
         return await rounds.work(
