@@ -33,12 +33,13 @@ from crawl_pipeline.lake import (
     LakeUnwritable,
     LeaseHeld,
     LeaseLost,
+    Overtaken,
     RetentionTooShort,
 )
 
 OURS = (
     PolicyError, DemoError, OrderError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LakeUnwritable, LeaseHeld,
-    LeaseLost,
+    LeaseLost, Overtaken,
     RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen, server_log.LogError,
 )  # fmt: skip
 
@@ -309,6 +310,25 @@ def audit(lake: str, log: Path | None, client: str | None, *, as_json: bool) -> 
         found = auditing.audit_server(server_log.as_lake(opened, seen), both, seen.height)
     _print_json(found.figures()) if as_json else display.audited(out, found)
     sys.exit(0 if found.holds else 1)
+
+
+@command()
+@policy_file
+@as_json
+def duplicates(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
+    """Find pages that are nearly the same among those that are new, over all buckets; can be killed and repeated."""
+    from crawl_pipeline import display
+    from crawl_pipeline import duplicates as finding
+
+    opened = Lake.open(lake)
+    tell = (lambda found: None) if as_json else (lambda found: out.print(finding.line(found)))
+    found = finding.find(opened, _policy(lake, policy_path), tell=tell)
+    if as_json:
+        _print_json(asdict(found) | finding.standing(opened))
+        return
+    display.duplicates(out, finding.standing(opened), finding.largest(opened))
+    for texts, url in finding.crowds(opened, found).select("texts", "url").iter_rows():
+        out.print(f"{texts:,} texts share a key with {escape(url or '?')}: a template, or an error page")
 
 
 @command()

@@ -5,17 +5,18 @@ lake's folder), CRAWL_BUCKETS (default 16; compared with the lake by every run),
 """
 
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from crawl_pipeline.assets import checks, partitions, reports, rounds, upkeep
+from crawl_pipeline.assets import checks, duplicates, partitions, reports, rounds, upkeep
 from crawl_pipeline.resources.instance import instance_at
 from crawl_pipeline.resources.lake import LakeResource, buckets_from_environment, lake_from_environment
 from crawl_pipeline.resources.policy import PolicyResource, policy_from_environment
 from crawl_pipeline.resources.runs import RunsResource, runs_from_environment
 from crawl_pipeline.sensors import work
 
-JOB = "crawl_round_job"
+JOB, DUPLICATES_JOB = "crawl_round_job", "duplicates_job"
 
 
 def definitions(
@@ -34,23 +35,37 @@ def definitions(
     )  # fmt: skip
     reports_job = dg.define_asset_job(
         "reports_job",
-        dg.AssetSelection.groups(reports.GROUP) | dg.AssetSelection.checks_for_assets(*rounds.WRITTEN) - inline,
+        dg.AssetSelection.groups(reports.GROUP) | dg.AssetSelection.checks_for_assets(*reports.JUDGED) - inline,
         description="Run the SQL reports, and the SQL tests over the whole lake.", tags={"crawl/job": "reports"},
     )  # fmt: skip
     maintenance_job = dg.define_asset_job(
         "maintenance_job", dg.AssetSelection.assets(upkeep.NAME),
         description="Keep the lake small, and delete old run records.", tags={"crawl/job": "maintenance"},
     )  # fmt: skip
+    duplicates_job = dg.define_asset_job(
+        DUPLICATES_JOB, dg.AssetSelection.assets(*duplicates.WRITTEN).without_checks(),
+        description="Find pages that are nearly the same among what is new.", tags={"crawl/job": "duplicates"},
+    )  # fmt: skip
+    every_ten_minutes = dg.ScheduleDefinition(
+        name="every_ten_minutes", job=duplicates_job, cron_schedule="*/10 * * * *", execution_timezone="UTC",
+        description="Near-duplicates every ten minutes; a run without new pages takes a second.",
+    )  # fmt: skip
     every_night = dg.ScheduleDefinition(
         name="every_night", job=maintenance_job, cron_schedule="20 3 * * *", execution_timezone="UTC",
         description="Maintenance once a day.",
     )  # fmt: skip
     return dg.Definitions(
-        assets=[rounds.orders(), rounds.crawl_round(buckets), *reports.reports(count), upkeep.maintenance(count)],
+        assets=[
+            rounds.orders(),
+            rounds.crawl_round(buckets),
+            duplicates.duplicates(count),
+            *reports.reports(count),
+            upkeep.maintenance(count),
+        ],
         asset_checks=[reports.promises(count)],
-        jobs=[round_job, reports_job, maintenance_job],
+        jobs=[round_job, duplicates_job, reports_job, maintenance_job],
         sensors=[work.work_sensor(round_job, count)],
-        schedules=[work.work_schedule(round_job, count), every_night],
+        schedules=[work.work_schedule(round_job, count), every_ten_minutes, every_night],
         resources={"lake": lake, "policy": policy, "runs": runs, "tell": tell},
         # Here and not on the jobs: backfills of assets ignore a job's executor.
         executor=dg.in_process_executor,
@@ -70,16 +85,23 @@ def materialize(
     The run stands in the instance at `home`: with DAGSTER_HOME set to it, `dagster dev` shows it. Raises dg.Failure if
     some buckets were held by another worker, and DagsterExecutionInterruptedError if it was told to stop (SIGINT).
     """
+    told = {"ops": {"crawl_round": {"config": {"seconds": seconds}}}}
+    return _run(JOB, lake_root, policy_path, buckets, home, told, partitions.tags(0, buckets - 1), tell)
+
+
+def find_duplicates(lake_root: str, policy_path: str, buckets: int, home: Path) -> dg.ExecuteInProcessResult:
+    """Materialise `clusters` and `merges` in this process; the run stands in the instance at `home`."""
+    return _run(DUPLICATES_JOB, lake_root, policy_path, buckets, home, {}, {})
+
+
+def _run(
+    job: str, lake_root: str, policy_path: str, buckets: int, home: Path, told: dict[str, Any], tags: dict[str, str],
+    tell: rounds.Tell = rounds.nobody,
+) -> dg.ExecuteInProcessResult:  # fmt: skip
     loaded = definitions(buckets, LakeResource(root=lake_root), PolicyResource(path=policy_path), RunsResource(), tell)
+    quiet = {"loggers": {"console": {"config": {"log_level": "WARNING"}}}}
     with instance_at(home) as instance:
-        return loaded.resolve_job_def(JOB).execute_in_process(
-            instance=instance,
-            tags=partitions.tags(0, buckets - 1),
-            run_config={
-                "ops": {"crawl_round": {"config": {"seconds": seconds}}},
-                "loggers": {"console": {"config": {"log_level": "WARNING"}}},
-            },
-        )
+        return loaded.resolve_job_def(job).execute_in_process(instance=instance, tags=tags, run_config=told | quiet)
 
 
 _lake = lake_from_environment()

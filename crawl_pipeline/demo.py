@@ -20,7 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
-from crawl_pipeline import corpus, display, ordering, standing
+from crawl_pipeline import corpus, display, duplicates, ordering, standing
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
@@ -98,7 +98,7 @@ timeout_s = 0.5
 
 def run(folder: Path, minutes: float, console: Console) -> None:
     """Serve the web, crawl it through Dagster with a line per round, and say what came of it."""
-    from crawl_pipeline.definitions import materialize
+    from crawl_pipeline.definitions import find_duplicates, materialize
 
     clear(folder)
     console.print("starting a web of real pages on loopback: up to half a minute")
@@ -107,8 +107,11 @@ def run(folder: Path, minutes: float, console: Console) -> None:
         console.print(f"a web of {len(web.hosts)} hosts on loopback, a lake of {lake.buckets} buckets: {lake.root}")
         console.print("starting Dagster, which takes as long; then each round has its line")
         lines = display.RoundLines(console)
-        materialize(lake.root, f"{lake.root}/policy.toml", lake.buckets, minutes * 60, folder / "dagster", lines)
+        home, policy_path = folder / "dagster", f"{lake.root}/policy.toml"
+        materialize(lake.root, policy_path, lake.buckets, minutes * 60, home, lines)
+        find_duplicates(lake.root, policy_path, lake.buckets, home)
     display.funnel(console, standing.standing(lake))
+    display.duplicates(console, duplicates.standing(lake), duplicates.largest(lake, 5))
     console.print(farewell(folder, lake))
 
 

@@ -161,6 +161,18 @@ def maintained(console: Console, done: Maintained) -> None:
         )
 
 
+def duplicates(console: Console, figures: dict[str, int | float], largest: pl.DataFrame) -> None:
+    """Print how many pages are copies of others, and the largest clusters."""
+    told = (f"{figures['copies']:,} of {figures['pages']:,} pages are copies of "
+            f"{figures['clusters_of_several']:,} others")  # fmt: skip
+    table = Table(box=None, padding=(0, 2), title=told, title_style="bold", title_justify="left")
+    for name in ("canonical page", "pages", "hosts", "least similarity"):
+        table.add_column(name, justify="left" if name == "canonical page" else "right")
+    for canonical, pages, hosts, similarity in largest.iter_rows():
+        table.add_row(escape(canonical), f"{pages:,}", f"{hosts:,}", f"{similarity:.2f}")
+    console.print(table)
+
+
 def compared(console: Console, found: Sequence[Compared]) -> None:
     """Print what two policies would select, per bucket, and what told them apart, with examples."""
     for one in found:

@@ -66,6 +66,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
     facts["pattern"] = _pattern(lake, bucket, url, policy)
+    facts["duplicates"] = _duplicates(lake, url)
     facts["validators"] = _validators(facts["changes"], facts["host"], policy)
     barred = blocks.of_url(url, policy.block)
     why = _why_forgotten(facts) or (
@@ -101,6 +102,27 @@ def _unobeyed(lake: Lake, bucket: int, given: list[dict[str, Any]]) -> str | Non
     seen = lake.scan("rounds", buckets=[bucket]).select(pl.col("orders_seen").max()).collect().item()
     new = [order for order in given if order["order"] > (-1 if seen is None else seen)]
     return f"the next round of bucket {bucket} obeys {ordering.in_words(new[-1])}" if new else None
+
+
+def _duplicates(lake: Lake, url: str) -> dict[str, Any] | None:
+    """The cluster of a page, and what that means for it; None if no clustering has read it."""
+    own = _one(lake.scan("clusters", url_hashes=_hashes(url)).collect())
+    if own is None:
+        return None
+    count = pl.len().alias("pages")
+    pages = lake.scan("clusters", where=pl.col("cluster_id") == own["cluster_id"]).select(count).collect().item()
+    told = {
+        name: own[name] for name in ("canonical", "reason", "similarity", "cluster_id", "since_at", "doubts", "misses")
+    }
+    return {"why": _why_clustered(own, pages), "pages": pages} | told
+
+
+def _why_clustered(row: dict[str, Any], pages: int) -> str:
+    if row["canonical"] is None:
+        return "no other page is like it"
+    if row["canonical"] == row["url"]:
+        return f"it counts for {pages} pages that are nearly the same: {row['reason'].removeprefix('canonical: ')}"
+    return f"it has the {row['reason']} as {row['canonical']}, so it is visited less often (duplicates.weight)"
 
 
 def _why_forgotten(facts: dict[str, Any]) -> str | None:

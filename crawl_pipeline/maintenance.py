@@ -123,6 +123,8 @@ def maintain(
                 tell("frontier: look for orphans")
                 turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), rules, clock())
             _under_lease(lake, lease, clock, tell, done)
+    tell("clusters: fold")
+    done["clusters"].folded += lake.fold_clusters(least=1, most=0)
     for name in names:
         tell(f"{name}: delete old files")
         done[name].deleted = lake.vacuum(name, hours)

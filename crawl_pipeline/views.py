@@ -136,6 +136,11 @@ from patterns p left join waiting w using (host)
 where p.action in ('throttled', 'blocked') or p.released_at is not null
 """
 
+_DUPLICATES = """
+select url, canonical, reason, similarity, host, since_at, cluster_id, url_hash
+from clusters where canonical <> url
+"""
+
 VIEWS = (
     View(
         "unfetched", "a URL without a stored page, known or only linked to, and why", {
@@ -169,6 +174,18 @@ VIEWS = (
             "body_hash": COLUMNS["body_hash"].meaning,
             "body_bytes": "what it would have cost to store it again, before compression [bytes]",
         }, _COPIES,
+    ),
+    View(
+        "duplicates", "a page that is the same as another one, or nearly", {
+            "url": "canonical URL of the page",
+            "canonical": "URL of the page that counts for all of its cluster",
+            "reason": "same text, or nearly the same text, as the canonical page",
+            "similarity": "estimated Jaccard index of its text and the one that represents the cluster",
+            "host": "host name of the URL",
+            "since_at": "when the page came to have this canonical page [UTC]",
+            "cluster_id": "hash of the text that represents the cluster; join it with clusters.cluster_id",
+            "url_hash": "hash64 of the URL; join it with pages.url_hash, frontier.url_hash",
+        }, _DUPLICATES,
     ),
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),

@@ -100,6 +100,11 @@ def known(url: str, status: str, **more: object) -> dict[str, object]:
     return usual | more
 
 
+def clustered(url: str, canonical: str, **more: object) -> dict[str, object]:
+    place = {"layer": "tail", "clustering": 1, "url_hash": len(url), "url": url}
+    return place | {"cluster_id": 1, "canonical": canonical} | more
+
+
 def a_round(**more: object) -> dict[str, object]:
     outcomes = [{"name": name, "count": 1} for name in ("fetched", "gone", "carried")]
     usual = {
@@ -438,6 +443,11 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
         lambda rows: rows["orders"][0].update(policy_toml=rows["orders"][0]["policy_toml"].replace(
             "fetches_per_site_day = 100000", "fetches_per_site_day = 1")),
     ],
+    "every_copy_follows_a_canonical_page_of_its_cluster": [
+        lambda rows: rows.update(clusters=[clustered(PAGE, LOST)]),
+        lambda rows: rows.update(clusters=[clustered(PAGE, LOST), clustered(LOST, LOST, cluster_id=2)]),
+        lambda rows: rows.update(clusters=[clustered(PAGE, LOST), clustered(LOST, PAGE)]),
+    ],
     "no_url_is_stored_twice_in_a_round": [
         lambda rows: rows.update(pages=2 * rows["pages"], rounds=[a_round(page_count=2)]),
     ],
@@ -562,7 +572,7 @@ def test_a_report_without_its_sentence_is_refused(tmp_path):
 
 
 def test_an_unknown_report_is_answered_with_the_reports_there_are(folder):
-    with pytest.raises(corpus.ReportError, match=r"host_coverag\.sql.*crawl_progress, host_coverage"):
+    with pytest.raises(corpus.ReportError, match=r"host_coverag\.sql.*duplicate_clusters, host_coverage"):
         corpus.run_model(folder({}), "host_coverag")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from crawl_pipeline import corpus
-from crawl_pipeline.assets import checks
+from crawl_pipeline.assets import checks, duplicates
 from crawl_pipeline.assets.rounds import OWNERS, WRITTEN
 from crawl_pipeline.resources.lake import LakeResource
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from crawl_pipeline.corpus import Report
 
 GROUP = "reports"
+JUDGED = (*WRITTEN, *duplicates.WRITTEN)
+"""Tables that reports are about."""
 
 
 def reports(buckets: int) -> list[dg.AssetsDefinition]:
@@ -42,7 +44,7 @@ def promises(buckets: int) -> dg.AssetChecksDefinition:
 
 def _report(model: "Report", buckets: int) -> dg.AssetsDefinition:
     @dg.asset(
-        name=model.name, deps=[table for table in model.tables if table in (*WRITTEN, "orders")],
+        name=model.name, deps=[table for table in model.tables if table in (*JUDGED, "orders")],
         description=model.sentence, group_name=GROUP, owners=OWNERS, kinds={"duckdb", "sql"},
     )  # fmt: skip
     def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult[None]:
@@ -54,5 +56,5 @@ def _report(model: "Report", buckets: int) -> dg.AssetsDefinition:
 
 
 def _check(test: "Report") -> dg.AssetCheckSpec:
-    table = next((table for table in test.tables if table in WRITTEN), "rounds")
+    table = next((table for table in test.tables if table in JUDGED), "rounds")
     return dg.AssetCheckSpec(test.name, asset=table, description=test.sentence)

@@ -75,8 +75,8 @@ def crawl_round(buckets: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
 def orders() -> dg.AssetSpec:
     """What people asked for: written by the command line, read by rounds."""
     table = TABLES["orders"]
-    return dg.AssetSpec(table.name, description=_description(table), group_name="people", owners=OWNERS,
-                        kinds={"deltalake"}, metadata=_columns(table))  # fmt: skip
+    return dg.AssetSpec(table.name, description=description(table), group_name="people", owners=OWNERS,
+                        kinds={"deltalake"}, metadata=columns(table))  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -159,18 +159,20 @@ def _end(asked: list[int], work: _Work) -> None:
 
 def _spec(table: Table, buckets: dg.PartitionsDefinition) -> dg.AssetSpec:
     return dg.AssetSpec(
-        table.name, deps=["orders"], skippable=True, description=_description(table), group_name=GROUP,
-        owners=OWNERS, kinds={"deltalake", "polars"}, metadata=_columns(table), partitions_def=buckets,
+        table.name, deps=["orders"], skippable=True, description=description(table), group_name=GROUP,
+        owners=OWNERS, kinds={"deltalake", "polars"}, metadata=columns(table), partitions_def=buckets,
     )  # fmt: skip
 
 
-def _description(table: Table) -> str:
+def description(table: Table) -> str:
+    """Say what a table holds."""
     key = ", ".join(table.key)
     return f"One row is {table.one_row_is}. A {table.kind} table; a row is identified by {key}."
 
 
-def _columns(table: Table) -> dict[str, dg.TableSchemaMetadataValue]:
-    columns = [
+def columns(table: Table) -> dict[str, dg.TableSchemaMetadataValue]:
+    """Show a table's columns as Dagster does."""
+    shown = [
         dg.TableColumn(
             column.name,
             str(column.dtype),
@@ -178,4 +180,4 @@ def _columns(table: Table) -> dict[str, dg.TableSchemaMetadataValue]:
         )
         for column in table.columns
     ]
-    return {"dagster/column_schema": dg.MetadataValue.table_schema(dg.TableSchema(columns))}
+    return {"dagster/column_schema": dg.MetadataValue.table_schema(dg.TableSchema(shown))}

@@ -33,7 +33,7 @@ PAIRS = 65_536
 """Pairs compared at a time: bounds memory."""
 STEP = 4_096
 """Texts taken at a time: bounds memory."""
-WIDTH = 128
+WIDTH, FIRST = 128, 1_024
 NOBODY = -1
 
 CHANGED = pl.Schema(
@@ -92,25 +92,45 @@ class Clusters:
     minhashes: npt.NDArray[np.uint32] = field(init=False)
     head: Places = field(init=False)
     like: npt.NDArray[np.float32] = field(init=False)
+    holders: Places = field(init=False)
+    """Pages that hold a text; kept for whoever adds and takes away."""
 
     def __post_init__(self) -> None:
         self.places, self.bands = SortedRuns(self.room, "places"), SortedRuns(self.room, "bands")
         self.members = SortedRuns(self.room, "members")
-        self.reserve(1)
+        self._lengthen(max(self.size, FIRST))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What is needed beside the arrays to go on later, as plain values."""
+        crowds = [(key, crowd.count, crowd.head) for key, crowd in self.crowds.items()]
+        runs = {runs.name: runs.lengths for runs in (self.places, self.bands, self.members)}
+        return {"size": self.size, "crowd": self.crowd, "crowds": crowds, "runs": runs}
+
+    @classmethod
+    def recorded(cls, room: Room, record: dict[str, Any]) -> "Clusters":
+        """Go on with arrays that a room still has."""
+        crowds = {key: _Crowded(count, head) for key, count, head in record["crowds"]}
+        clusters = cls(room, record["crowd"], record["size"], crowds)
+        for runs in (clusters.places, clusters.bands, clusters.members):
+            runs.find_again(record["runs"][runs.name])
+        return clusters
 
     # What is known.
 
-    def reserve(self, texts: int) -> None:
+    def _reserve(self, texts: int) -> None:
         """Make room for so many texts, and half as many again when it has to grow."""
-        if self.size and texts <= len(self.hashes):
-            return
-        length = max(texts + texts // 2, 1_024) if self.size else max(texts, 1_024)
+        if texts > len(self.hashes):
+            self._lengthen(texts + texts // 2)
+
+    def _lengthen(self, length: int) -> None:
         self.hashes = self.room.grow("hashes", np.int64, length)
         self.words = self.room.grow("words", np.int32, length)
         self.simhashes = self.room.grow("simhashes", np.int64, length)
         self.minhashes = self.room.grow("minhashes", np.uint32, length, WIDTH)
         self.head = self.room.grow("head", np.int32, length)
         self.like = self.room.grow("like", np.float32, length)
+        self.holders = self.room.grow("holders", np.int32, length)
 
     def at(self, hashes: pl.Series) -> Places:
         """Places of texts that are there, NOBODY for others."""
@@ -141,12 +161,26 @@ class Clusters:
              "minhash": minhash}
         ).with_columns(pl.when(enough).then(pl.col("simhash", "minhash")))  # fmt: skip
 
+    def signatures_of(self, hashes: pl.Series) -> pl.DataFrame:
+        """Signatures of texts in their order, null for those that are not there."""
+        at = self.at(hashes)
+        return self.signatures(at).select(pl.when(pl.lit(pl.Series(at != NOBODY))).then(pl.all()))
+
     def likeness(self, hashes: pl.Series, signatures: pl.DataFrame) -> pl.Series:
         """Estimated Jaccard index of texts that are there with others, one by one; 0 where it cannot be told."""
-        own = self.signatures(self.at(hashes))
+        own = self.signatures_of(hashes)
         like = fingerprint.jaccard(own["minhash"], signatures["minhash"])
         same = own["main_hash"] == signatures["main_hash"]
         return pl.select(pl.when(same).then(1.0).otherwise(like).fill_null(0.0)).to_series()
+
+    def held(self, hashes: pl.Series) -> pl.Series:
+        """How many pages hold each text; 0 for texts that are not there."""
+        at = self.at(hashes)
+        return pl.Series("holders", np.where(at == NOBODY, 0, self.holders[at]), dtype=pl.Int32)
+
+    def hold(self, hashes: pl.Series, holders: pl.Series) -> None:
+        """Set how many pages hold texts that are there."""
+        self.holders[self.at(hashes)] = holders.to_numpy()
 
     # Changes.
 
@@ -183,7 +217,7 @@ class Clusters:
         back = np.zeros(len(keys), np.bool_)
         back[which] = True
         fresh = np.arange(self.size, self.size + int((~back).sum()), dtype=np.int32)
-        self.reserve(self.size + len(fresh))
+        self._reserve(self.size + len(fresh))
         self.size += len(fresh)
         rows = added.filter(pl.Series(~back))
         self.hashes[fresh] = keys[~back]

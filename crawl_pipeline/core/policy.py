@@ -302,6 +302,24 @@ class Budget(Section):
     )  # fmt: skip
 
 
+class Duplicates(Section):
+    """Which pages count as copies of others, and how much less often copies are visited."""
+
+    weight: float = key(
+        0.1, "share of its visits that a page keeps that is a copy of another; 1: all (copies of copies change little)",
+        gt=0, le=1)  # fmt: skip
+    leave_below: float = key(
+        0.75, "estimated Jaccard index below which a changed page counts as unlike its cluster; it joined at 0.8",
+        ge=0, le=0.8)  # fmt: skip
+    leave_after: PositiveInt = key(
+        2, "visits in a row that find a page unlike its cluster, or gone, after which it leaves it"
+    )
+    crowd: PositiveInt = key(
+        1_000, "texts that may share a key of their MinHashes before it counts as a template's: they are then compared "
+        "with one of them only")  # fmt: skip
+    pages: PositiveInt = key(50_000, "pages taken in one clustering: bounds memory")
+
+
 class Seen(Section):
     """How it is found out which linked URLs are known."""
 
@@ -436,6 +454,7 @@ class Policy(Section):
     scope: Scope = Scope()
     block: Block = Block()
     budget: Budget = Budget()
+    duplicates: Duplicates = Duplicates()
     seen: Seen = Seen()
     contents: Contents = Contents()
     retry: Retry = Retry()

@@ -7,6 +7,7 @@ handful of runs, and nothing is ever deleted: whoever asks judges what is found.
 Where arrays live is not decided here: `Room` gives them, in memory or in files that are mapped.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -72,11 +73,25 @@ class SortedRuns:
         self.numbers.append(max(self.numbers, default=0) + 1)
         self.runs.append(self._kept(self.numbers[-1], keys, places))
 
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Number and length of every run: what is needed to find them again in a room that outlives this."""
+        return [(number, len(keys)) for number, (keys, _) in zip(self.numbers, self.runs, strict=True)]
+
+    def find_again(self, lengths: Iterable[tuple[int, int]]) -> None:
+        """Take up runs that a room still has."""
+        for number, length in lengths:
+            self.numbers.append(number)
+            self.runs.append(self._arrays(number, length))
+
     def _kept(self, number: int, keys: Numbers, places: Places) -> tuple[Numbers, Places]:
-        kept_keys = self.room.grow(f"{self.name}.{number}.keys", np.int64, len(keys))
-        kept_places = self.room.grow(f"{self.name}.{number}.places", np.int32, len(keys))
-        kept_keys[:], kept_places[:] = keys, places
-        return kept_keys, kept_places
+        kept = self._arrays(number, len(keys))
+        kept[0][:], kept[1][:] = keys, places
+        return kept
+
+    def _arrays(self, number: int, length: int) -> tuple[Numbers, Places]:
+        keys = self.room.grow(f"{self.name}.{number}.keys", np.int64, length)
+        return keys, self.room.grow(f"{self.name}.{number}.places", np.int32, length)
 
     def _drop(self, number: int) -> None:
         self.room.drop(f"{self.name}.{number}.keys")

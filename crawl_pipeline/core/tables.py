@@ -19,7 +19,7 @@ TALLY = pl.List(pl.Struct({"name": pl.String, "count": pl.Int64}))
 ROBOTS_STATE = pl.List(pl.Struct({"origin": pl.String, "robots_id": pl.Int64, "state": pl.String, "expires_at": TIME}))
 SEGMENTS = pl.List(pl.Struct({"place": pl.Int8, "segment": pl.String, "count": pl.Int64, "literal": pl.Boolean}))
 
-Kind = Literal["log", "state", "ledger", "control"]
+Kind = Literal["log", "state", "derived", "ledger", "control"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ COLUMNS = _columns(
     # Where a row belongs.
     ("bucket", pl.Int16, "", "host bucket: hash64(site) mod the lake's bucket count"),
     ("round", pl.Int64, "", "the round that wrote the row, which exists once that is in `rounds`; grows, with gaps"),
-    ("layer", pl.String, "", "`base`: snapshot written by a fold; `tail`: rows changed since, newest round wins"),
+    ("layer", pl.String, "", "`base`: snapshot written by a fold; `tail`: rows changed since, of which the newest win"),
     ("layout", pl.Int64, "", "0, or the round of the rebucketing that laid the row out; readers see the last one"),
     ("part", pl.Int16, "", "slice of a bucket's base: 0 for most hosts; the URLs of a large host are cut, in order, "
                            "into slices 1, 2, ... of some hundred thousand"),
@@ -176,6 +176,16 @@ COLUMNS = _columns(
     ("table_name", pl.String, "", "name of the table"),
     ("one_row_is", pl.String, "", "what one row of it is"),
     ("declared", pl.String, "", "its columns as JSON: name, type, unit and meaning of each"),
+    # Duplicates.
+    ("clustering", pl.Int64, "", "the clustering that wrote the row: 1, 2, ...; the newest row of a page wins"),
+    ("cluster_id", pl.Int64, "", "hash of the text that represents the cluster; null: the page is in none any more"),
+    ("cluster_before", pl.Int64, "", "the cluster that the page, or the whole cluster, was in before; null: the same"),
+    ("similarity", pl.Float32, "", "estimated Jaccard index of the text and the one that represents the cluster"),
+    ("canonical", pl.String, "", "canonical page of the cluster, chosen by the crawl; null: it has no other page"),
+    ("doubts", pl.Int16, "visits", "visits in a row that found a text unlike its cluster: it leaves after some"),
+    ("misses", pl.Int16, "visits", "visits in a row that found no page: it leaves after some"),
+    ("since_at", TIME, "UTC", "when the page came to have this canonical page, or none"),
+    ("merged_at", TIME, "UTC", "when the cluster was joined to another"),
     # Orders.
     ("order", pl.Int64, "", "number of the commit that gave the order; larger is later"),
     ("ordered_at", TIME, "UTC", "when a person gave the order"),
@@ -227,6 +237,7 @@ COLUMNS = _columns(
     ("gamma_a", pl.Float64, "", "shape of the Gamma posterior of the change rate"),
     ("gamma_b", pl.Float64, "days", "rate parameter of the Gamma posterior of the change rate"),
     ("changed_at", TIME, "UTC", "when a fetch last found another main text"),
+    ("weight", pl.Float32, "", "share of the visits it would have if it stood alone: less than 1 for copies"),
     ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
     # Patterns.
     ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
@@ -343,13 +354,24 @@ CHANGE_FREQUENCY = Table(
     "one fetched URL",
     ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "cosmetic_count",
      "gamma_a", "gamma_b", "fetched_at", "changed_at", "text_hash", "main_hash", "main_sketch", "template_count",
-     "interval_s", "etag", "last_modified", "text_read_at"),
+     "interval_s", "weight", "etag", "last_modified", "text_read_at"),
 )  # fmt: skip
 TEMPLATES = Table(
     "templates", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
     "one host of ten pages or more: which short blocks of text stand on many of them",
     ("bucket", "layer", "layout", "round", "host", "counted_count", "blocks", "block_counts", "block_classes",
      "block_first", "block_since"),
+)  # fmt: skip
+CLUSTERS = Table(
+    "clusters", "derived", ("url_hash",), ("layer",), ("cluster_id", "url_hash"),
+    "one page and the pages that it is nearly the same as",
+    ("layer", "clustering", "url_hash", "url", "host", "main_hash", "cluster_id", "cluster_before", "similarity",
+     "canonical", "reason", "canonical_url", "score", "found_at", "doubts", "misses", "since_at"),
+)  # fmt: skip
+MERGES = Table(
+    "merges", "log", ("clustering", "cluster_before"), (), ("clustering", "cluster_before"),
+    "one cluster whose representative turned out to be nearly the same as another's",
+    ("clustering", "cluster_before", "cluster_id", "similarity", "merged_at"),
 )  # fmt: skip
 PATTERNS = Table(
     "patterns", "state", ("host", "pattern"), ("bucket", "layer", "layout"), ("host", "pattern"),
@@ -387,7 +409,7 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, TEMPLATES, PATTERNS,
-        ROUNDS, LEASES,
+        CLUSTERS, MERGES, ROUNDS, LEASES,
         MODULE_FAILURES, MODULE_TABLES,
     )
 }  # fmt: skip

@@ -21,6 +21,9 @@ committed before they were folded, so readers need not ask `rounds` about them.
 **A layout is a number on every row of state** (`layouts`). Which one is read, and how many buckets there are, is
 stamped on `rounds`; `moving` writes all rows anew for another count, then changes both in one commit.
 
+**What is derived from all buckets has one writer at a time** (`deriving`): a clustering commits its rows, its number
+and how far it read the logs of each bucket in one commit, made from the version in which it found the number before.
+
 `writing` checks and replaces the rows of a round; `tidying` merges small files of logs; `sweeping` deletes rows that
 nobody sees: of rounds that never came to be, of layouts that are past; `past` finds the versions that show the
 lake as an old round found it. `delta`, beneath them all, opens tables, checks their schemas and repeats a commit that
@@ -36,12 +39,14 @@ from crawl_pipeline.lake.delta import (
     RetentionTooShort,
     check_retention,
 )
+from crawl_pipeline.lake.deriving import Clustered, Overtaken
 from crawl_pipeline.lake.lake import Lake, LakeExists, Size, check_count
 from crawl_pipeline.lake.leases import Lease, LeaseHeld, LeaseLost
 from crawl_pipeline.lake.moving import Move
 from crawl_pipeline.lake.past import TooLongAgo
 
 __all__ = [
-    "WEEK", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "LakeUnwritable", "Lease", "LeaseHeld",
-    "LeaseLost", "Move", "RetentionTooShort", "Size", "TooLongAgo", "check_count", "check_retention",
+    "WEEK", "Clustered", "Lake", "LakeBusy", "LakeExists", "LakeMismatch", "LakeMissing", "LakeUnwritable", "Lease",
+    "LeaseHeld", "LeaseLost", "Move", "Overtaken", "RetentionTooShort", "Size", "TooLongAgo", "check_count",
+    "check_retention",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from crawl_pipeline.core.tables import LEASES, TABLES, Table
 from crawl_pipeline.lake import (
     caching,
     declaring,
+    deriving,
     folding,
     layouts,
     leases,
@@ -29,6 +30,7 @@ from crawl_pipeline.lake import (
     writing,
 )
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
+from crawl_pipeline.lake.deriving import Clustered
 from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.layouts import Layout
 from crawl_pipeline.lake.leases import Lease
@@ -322,6 +324,21 @@ class Lake:
     def drop_leases(self) -> None:
         """Delete the leases of buckets that are no more."""
         leases.drop(self._tables["leases"], self.buckets)
+
+    @property
+    def clustered(self) -> Clustered:
+        """The last clustering of pages, and how far it read."""
+        return deriving.clustered(self._tables["clusters"], self._tables["rounds"])
+
+    def commit_clustering(self, before: Clustered, rows: pl.DataFrame, seen: Mapping[int, int]) -> Clustered:
+        """Write what a clustering changed, and how far it read; raise Overtaken if another one was at work."""
+        made = deriving.commit(self._tables["clusters"], before, rows, seen)
+        deriving.log_merges(self._tables["clusters"], self._tables["merges"])
+        return made
+
+    def fold_clusters(self, *, least: int = deriving.ROWS, most: int = deriving.ROUNDS) -> bool:
+        """Merge what clusterings changed into one base once that is long; say if so."""
+        return deriving.fold(self._tables["clusters"], self._tables["merges"], least=least, most=most)
 
     def size(self, table: str | Table) -> Size:
         """What is live in a table."""

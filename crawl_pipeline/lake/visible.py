@@ -44,6 +44,8 @@ def addressee(table: Table) -> str | None:
 
 def scan(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.LazyFrame:
     """Give the visible rows."""
+    if table.kind == "derived":
+        return _derived(tables[table.name], wanted)
     if table.kind in ("ledger", "control") or owner(table) is None:
         return _plain(tables[table.name], wanted)
     if table.kind == "state":
@@ -83,15 +85,17 @@ def committed(rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | N
     return pl.concat([known, rounds.rows(merged).select("bucket", "round").collect()]).unique()
 
 
-def overlay(base: pl.LazyFrame, tail: pl.LazyFrame, key: Sequence[str], where: pl.Expr | None = None) -> pl.LazyFrame:
-    """Lay the newest tail row of each key over the base.
+def overlay(
+    base: pl.LazyFrame, tail: pl.LazyFrame, key: Sequence[str], where: pl.Expr | None = None, by: str = "round"
+) -> pl.LazyFrame:
+    """Lay the newest tail row of each key over the base; `by` says which is newer.
 
     A superseded row stays hidden even if the row that superseded it does not satisfy `where`: the newest round of
     each key is found among all rows of the tail, from key and round alone, and only then does `where` choose.
     """
-    newest = tail.group_by(key).agg(pl.col("round").max())
+    newest = tail.group_by(key).agg(pl.col(by).max())
     kept = (base if where is None else base.filter(where)).join(newest, on=list(key), how="anti")
-    fresh = (tail if where is None else tail.filter(where)).join(newest, on=[*key, "round"], how="semi")
+    fresh = (tail if where is None else tail.filter(where)).join(newest, on=[*key, by], how="semi")
     return pl.concat([kept, fresh])
 
 
@@ -118,6 +122,17 @@ def _state(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl
     if wanted.url_hashes is not None:  # before the overlay, which a row of any state must enter: keys are URLs
         tail = tail.filter(keyed.among(wanted.url_hashes))
     return overlay(_rows(state, base, wanted), tail, table.key, wanted.where)
+
+
+def _derived(opened: DeltaTable, wanted: Wanted) -> pl.LazyFrame:
+    """The newest row of each page that is in a cluster. One commit writes all of a clustering, so no row is early."""
+    live = _live(opened, wanted)
+    base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
+    tail = opened.rows(tails)
+    if wanted.url_hashes is not None:
+        tail = tail.filter(keyed.among(wanted.url_hashes))
+    newest = overlay(_rows(opened, base, wanted), tail, opened.table.key, wanted.where, by="clustering")
+    return newest.filter(pl.col("cluster_id").is_not_null())
 
 
 def _log(tables: Mapping[str, DeltaTable], table: Table, rounds: pl.DataFrame, wanted: Wanted) -> pl.LazyFrame:

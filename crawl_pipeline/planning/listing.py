@@ -157,7 +157,7 @@ def make_list(
         rows = pl.concat([rows, _whole(sight, unread, fresh)])
     chosen = selected.fetch_list.select("url_hash").join(rows, on="url_hash", maintain_order="left")
     fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
-    before = _visited_before(sight, fetch_list)
+    before = _visited_before(sight, fetch_list, policy)
     queues = _queues(sight, fetch_list, hosts, before, policy, rules)
     return Listed(fetch_list, selected.judged, pl.concat([_tally(barred), selected.left_out]), before, queues)
 
@@ -233,12 +233,20 @@ def _is_forbidden(answers: Mapping[str, RobotsAnswer], url: str) -> bool:
     return answer is not None and answer.state == "rules" and not answer.rules.allowed(url)
 
 
-def _visited_before(sight: Sight, fetch_list: pl.DataFrame) -> pl.DataFrame:
+def _visited_before(sight: Sight, fetch_list: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Rows of `change_frequency` for the pages on the list that are visited again: evidence and validators."""
     again = fetch_list.filter(pl.col("outcome").is_not_null())
     if again.is_empty():
         return CHANGE_FREQUENCY.empty()
-    return sight.rows("change_frequency", url_hashes=again["url_hash"]).collect()
+    return _weighed(sight, sight.rows("change_frequency", url_hashes=again["url_hash"]).collect(), policy)
+
+
+def _weighed(sight: Sight, visited: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """The same with the weight that each page has now: a copy of another one is visited less often."""
+    is_copy = pl.col("canonical") != pl.col("url")
+    copies = sight.lake.scan("clusters", where=is_copy, url_hashes=visited["url_hash"], at=sight.at).select("url_hash")
+    of_copy = pl.col("url_hash").is_in(copies.collect()["url_hash"].implode())
+    return visited.with_columns(weight=pl.when(of_copy).then(policy.duplicates.weight).otherwise(1.0).cast(pl.Float32))
 
 
 def _queues(

@@ -248,6 +248,7 @@ def test_where_no_bucket_is_free_old_files_are_still_looked_for(tmp_path):
 
     assert done.buckets == ()
     assert [over.worker for over in done.passed_over] == ["busy", "busy"]
+    steps.remove("clusters: fold")  # which is nobody's to lease
     assert {step.partition(": ")[2] for step in steps} == {"delete old files", "trim the log"}
 
 
