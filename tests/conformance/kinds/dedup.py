@@ -1,6 +1,6 @@
 """Dedup: what is the same, what is nearly the same, and the arithmetic under it. Known URLs are dedup_seen's.
 
-A document goes the way of a fetched page: read by core.page if it is HTML, then fingerprinted by core.fingerprint.
+A document goes the way of a fetched page: read and stripped if it is HTML, then fingerprinted.
 """
 
 import tempfile
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import fingerprint, page, sketches, tokens
+from crawl_pipeline.core import fingerprint, page, sketches, stripping, templates, tokens
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.tables import PAGES, ROUNDS
 from crawl_pipeline.fetch import decoding
@@ -42,7 +42,10 @@ def _text(document: Input) -> str:
 
 
 def _read(html: str) -> str:
-    return page.read(html.encode(), "https://site.example/", "text/html; charset=utf-8").text
+    found = page.read(html.encode(), "https://site.example/", "text/html; charset=utf-8")
+    unknown_host = templates.Counts().template()
+    main = stripping.strip([found.text], [templates.hashes(found.text)], [found.regions], [unknown_host])["main"]
+    return str(main.item())
 
 
 def _generated(seed: int, n: int) -> Iterator[str]:
