@@ -47,10 +47,11 @@ class Agent(Section):
     """Who we say we are."""
 
     name: str = key(..., "product token that robots.txt groups are matched with (RFC 9309 2.2.1): letters, - and _",
-                    pattern=r"^[A-Za-z_-]+$")  # fmt: skip
-    contact: str = key(..., "http(s) page or mailto: address where a site owner reaches you; sent with every request",
-                       pattern=r"^(https?://[^\s/]+\S*|mailto:\S+@\S+)$")  # fmt: skip
-    version: str = key("1.0", "sent after the name", pattern=r"^[A-Za-z0-9._-]+$")
+                    pattern=r"^[A-Za-z_-]{1,64}$")  # fmt: skip
+    contact: str = key(
+        ..., "http(s) page or mailto: address where a site owner reaches you; sent with every request, so in ASCII",
+        pattern=r"^(https?://[!-.0-~]|mailto:[!-~]+@)[!-~]{1,400}$")  # fmt: skip
+    version: str = key("1.0", "sent after the name", pattern=r"^[A-Za-z0-9._-]{1,64}$")
 
     @property
     def header(self) -> str:

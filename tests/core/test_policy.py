@@ -115,7 +115,10 @@ def test_an_agent_name_is_a_product_token(name):
         policies.load(f'[agent]\nname = "{name}"\ncontact = "https://example.org/"\n')
 
 
-@pytest.mark.parametrize("contact", ["", "example.org", "ftp://example.org/", "mailto:", "https://"])
+@pytest.mark.parametrize(
+    "contact", ["", "example.org", "ftp://example.org/", "mailto:", "https://", "https://b\u00fccher.example/",
+                "mailto:bot@\u4f8b\u3048.example", "https://e.example/\\u007f", "https://e.example/" + "x" * 999],
+)  # fmt: skip
 def test_a_contact_is_a_page_or_an_address(contact):
     with pytest.raises(PolicyError, match=r"agent\.contact"):
         policies.load(f'[agent]\nname = "Bot"\ncontact = "{contact}"\n')
