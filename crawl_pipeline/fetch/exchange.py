@@ -315,8 +315,9 @@ def _row(draft: _Draft, clock: Clock) -> Exchange:
 
 
 def _retry_after(headers: Headers, now: datetime) -> float | None:
-    value = _first(headers, "retry-after")
-    return None if value is None else retry_after_s(value, now)
+    """The longest wish, if there are several: a proxy may have added its own."""
+    wishes = [retry_after_s(value, now) for name, value in headers if name == "retry-after"]
+    return max((wish for wish in wishes if wish is not None), default=None)
 
 
 def _first(headers: Headers, name: str) -> str | None:

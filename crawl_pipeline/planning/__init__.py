@@ -97,7 +97,7 @@ def plan(
         brought_forward=state.brought_forward, changed=state.changed, due=due.rows, due_unread=due.unread,
         judged=listed.judged,
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
-        queues=listed.queues, next_due_at=next_due_at, elsewhere=listing.elsewhere(sight, state.hosts),
+        queues=listed.queues, next_due_at=next_due_at, elsewhere=listing.elsewhere(sight, state.hosts, policy),
         seen_asked=state.asked, told=state.told, released=state.released,
         next_at=min(
             [*next_due_at.values(), *state.brought_forward["due_at"],

@@ -269,7 +269,7 @@ def _queues(
     ]  # fmt: skip
 
 
-def elsewhere(sight: Sight, hosts: pl.DataFrame) -> Elsewhere:
+def elsewhere(sight: Sight, hosts: pl.DataFrame, policy: Policy) -> Elsewhere:
     """What is known of any host that a robots.txt may lead to, `hosts` being all of the leased buckets."""
 
     def known_of(host: str) -> HostQueue | str:
@@ -277,8 +277,9 @@ def elsewhere(sight: Sight, hosts: pl.DataFrame) -> Elsewhere:
         if bucket not in sight.lease.buckets:
             return f"{host} lies in bucket {bucket}, which this worker has not leased"
         row = next(hosts.filter(host=host).iter_rows(named=True), None)
-        if row is None:
-            return HostQueue(host, bucket, HostPace(), None, {}, ())
+        if row is None:  # a worker that vanished may have asked it until its lease ended
+            ended, rest = sight.lease.crashed.get(bucket), timedelta(seconds=policy.delay_s(host))
+            return HostQueue(host, bucket, HostPace(), ended and ended + rest, {}, ())
         return (
             f"{host} is paused"
             if row["paused"]

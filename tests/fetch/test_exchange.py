@@ -240,3 +240,9 @@ def test_retry_after_is_told_in_seconds_from_the_answer():
     assert ask(respond(503, retry_after=date))[0].retry_after_s == 600
     assert ask(respond(429, retry_after="120"))[0].retry_after_s == 120
     assert ask(respond(429, retry_after="soon"))[0].retry_after_s is None
+
+
+def test_of_several_retry_after_fields_the_longest_counts():
+    fields = [("Retry-After", value) for value in ("1", "soon", "Wed, 01 Jul 2026 12:10:00 GMT", "30")]
+
+    assert ask(httpx.Response(503, headers=fields, stream=Pieces()))[0].retry_after_s == 600

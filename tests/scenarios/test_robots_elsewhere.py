@@ -3,7 +3,7 @@
 from functools import partial
 
 import trio
-from crawls import BUCKETS, Crawl, policy
+from crawls import BUCKETS, Crawl, policy, taking
 
 from crawl_pipeline.core import urls
 from crawl_pipeline.testing import Host, site
@@ -78,6 +78,24 @@ def test_a_host_that_nobody_knows_is_owed_its_rest_by_the_next_worker(tmp_path):
 
     assert crawl.web.paths(B) == ["/robots.txt"] * 4
     crawl.check(rest_s=10)
+
+
+def test_a_host_that_nobody_knows_rests_from_the_end_of_a_dead_workers_lease(tmp_path):
+    [first, second] = NAMES[:2]
+    crawl = Crawl(
+        tmp_path, Host(B, robots(tree(1), "")), *(Host(name, LEADS_TO_B) for name in (first, second)), buckets=1,
+        rules=policy(politeness={"delay_s": 50.0}),
+    ).seed(*seeds(first))  # fmt: skip
+
+    async def killed() -> None:
+        with trio.move_on_after(0.5):
+            await crawl.worker(in_thread=taking(0.1))
+
+    crawl.run(killed)
+    crawl.wait(120)
+    crawl.seed(*seeds(second)).work(400, name="w2")
+
+    assert [row.started >= 120 + 50 for row in crawl.web.asked(B)] == [False, True, True]
 
 
 def test_a_paused_host_is_not_asked_for_the_sake_of_another(tmp_path):
