@@ -10,7 +10,10 @@ from pathlib import Path
 import polars as pl
 
 from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.lake import Lake, LakeMismatch, LakeMissing
+from crawl_pipeline.modules import loading
+from crawl_pipeline.modules.loading import Ready
 
 PACKAGES = ("deltalake", "polars", "duckdb", "dagster", "trio", "httptools", "selectolax", "ada-url")
 
@@ -42,7 +45,28 @@ def _policy(path: Path) -> list[Finding]:
         return [Finding("policy", well=False, found=f"{trouble} (make one with `crawl init`, or edit it)")]
     servers = ", ".join(policy.resolver.name_servers) or "the system's"
     named = f"{path}: {policy.agent.header}, id {policy.id}"
-    return [Finding("policy", well=True, found=named), Finding("name servers", well=True, found=servers)]
+    return [
+        Finding("policy", well=True, found=named),
+        Finding("name servers", well=True, found=servers),
+        *_modules(policy),
+    ]
+
+
+def _modules(policy: Policy) -> list[Finding]:
+    """Whether the modules load that the policy names; if it names none, which there are."""
+    try:
+        found = loading.load(policy)
+        there = ", ".join(sorted(loading.registered()))
+    except PolicyError as trouble:
+        return [Finding("modules", well=False, found=str(trouble))]
+    if not policy.modules.use:
+        return [Finding("modules", well=True, found=f"none is used; there are {there}")]
+    ready = [Finding(f"module {one.name}", well=True, found=_wants(one)) for one in found.ready]
+    return [*ready, *(Finding(f"module {one.name}", well=False, found=one.reason) for one in found.absent)]
+
+
+def _wants(one: Ready) -> str:
+    return f"{one.phase} of {', '.join(one.declares.content_types)}, into the table {one.table.name}"
 
 
 def _lake(root: str, now: datetime) -> list[Finding]:

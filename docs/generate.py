@@ -22,6 +22,7 @@ from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.outcome import ORDERED, OUTCOMES, Consequence
 from crawl_pipeline.core.settings import SETTABLE
 from crawl_pipeline.core.tables import TABLES, Table
+from crawl_pipeline.modules import Declaration, copyright_monitor, png_archive
 from crawl_pipeline.views import VIEWS, View
 from docs import scale
 from docs.robots_matrix import MATRIX
@@ -49,7 +50,15 @@ unsigned types. The same facts are declared in [core/tables.py](../crawl_pipelin
         ("table", "kind", "one row is", "partitioned by"),
         ((f"[{t.name}](#{t.name})", t.kind, t.one_row_is, _names(t.partitioned_by)) for t in TABLES.values()),
     )
-    return "\n".join([head, summary, *(_table(table) for table in TABLES.values()), *map(_view, VIEWS)])
+    shipped = [_of_module(of.DECLARATION) for of in (png_archive, copyright_monitor)]
+    return "\n".join([head, summary, *(_table(table) for table in TABLES.values()), *map(_view, VIEWS), *shipped])
+
+
+def _of_module(declaration: Declaration) -> str:
+    """The table of a shipped module."""
+    told = "Written by a [module](modules.md): a lake has it once a worker has used that."
+    head, _, rest = _table(declaration.as_table).partition("One row is")
+    return f"{head}{told} One row is{rest}"
 
 
 def _view(view: View) -> str:

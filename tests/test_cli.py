@@ -267,6 +267,21 @@ def test_doctor_finds_a_lake_well(crawled) -> None:
     assert crawl(crawled[0], "doctor").exit_code == 0
 
 
+def test_doctor_tells_which_modules_load_and_which_do_not(crawled, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    absent = "tests.modules.hurtful:NeedsWhatIsMissing"
+    text = (crawled[0] / "policy.toml").read_text()
+    policy.write_text(f'{text}\n[modules]\nuse = ["png_archive", "{absent}"]\n')
+
+    done = crawl(crawled[0], "doctor", "--policy", str(policy), "--json")
+
+    found = {row["what"]: (row["well"], row["found"]) for row in json.loads(done.output)}
+    assert done.exit_code == 1
+    assert found["module png_archive"] == (True, "read of image/png, into the table images")
+    assert found[f"module {absent}"][0] is False
+    assert "no_such_package" in found[f"module {absent}"][1]
+
+
 def test_init_makes_a_policy_to_fill_in_and_a_lake(tmp_path: Path) -> None:
     made = crawl(tmp_path / "lake", "init", "--buckets", "4")
 
