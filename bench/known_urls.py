@@ -92,6 +92,12 @@ def _rows(first: int, sizes: Any, names: Any, is_active: Any) -> pl.DataFrame:
         due_at=pl.when("never").then(None).when("due").then(pl.lit(NOW) - pl.duration(minutes="depth"))
         .otherwise(pl.lit(NOW) + pl.duration(seconds="wait")),
     )  # fmt: skip
+    seconds, a, b = rng.integers(3_600, 7_776_000, total), rng.random(total) * 3, rng.random(total) * 90
+    visited_at = pl.lit(NOW) - pl.duration(seconds=pl.lit(pl.Series(seconds)))
+    frame = frame.with_columns(
+        pl.when("fetched").then(value).alias(name)
+        for name, value in (("visited_at", visited_at), ("evidence_a", pl.Series(a)), ("evidence_b", pl.Series(b)))
+    )
     frame = frame.with_columns(url_hash=pl.Series([urls.url_hash(url) for url in frame["url"]]))
     return FRONTIER.frame(frame.select(name for name in FRONTIER.schema if name in frame.columns)).sort("host", "url")
 
@@ -107,7 +113,8 @@ def visited(rows: pl.DataFrame) -> pl.DataFrame:
         interval_s=(pl.col("due_at") - pl.col("found_at")).dt.total_seconds(),
     )  # fmt: skip
     frame = told.with_columns(
-        visit_count=visits, change_count=changes, gamma_a=0.4 + changes, gamma_b=8.0 + visits * 7.0, text_hash=text,
+        visit_count=visits, change_count=changes, evidence_a=changes * rng.random(fetched.height),
+        evidence_b=visits * 7.0 * rng.random(fetched.height), rate=rng.random(fetched.height), text_hash=text,
         etag=pl.lit('"') + pl.Series(text).cast(str) + '"',
     )  # fmt: skip
     return laid_out(CHANGE_FREQUENCY.frame(frame).lazy(), CHANGE_FREQUENCY).collect()

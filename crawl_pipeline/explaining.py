@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import ordering, past, whatif
+from crawl_pipeline import dates, ordering, past, whatif
 from crawl_pipeline.core import (
     admission,
     blocks,
@@ -68,6 +68,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     facts["pattern"] = _pattern(lake, bucket, url, policy)
     facts["duplicates"] = _duplicates(lake, url)
     facts["validators"] = _validators(facts["changes"], facts["host"], policy)
+    facts["due because"] = dates.because(lake, known.row(0, named=True), facts["changes"], hosts, policy, now)
     barred = blocks.of_url(url, policy.block)
     why = _why_forgotten(facts) or (
         f"it is known, and {barred}: not asked for until the policy no longer says so" if barred is not None else None
@@ -175,7 +176,8 @@ def _draw(made: Plan, number: int, policy: Policy, seed: int) -> dict[str, Any] 
     weights = policy.bands.weights
     uniform = selection.uniform(made.judged.filter(url_hash=number)["url_hash"].to_numpy(), seed)[0]
     return {"seed": seed, "uniform": float(uniform), "weight": weights[min(max(row["band"], 1), len(weights)) - 1],
-            "draw": row["draw"], "rank at its host": row["rank"], "quota of its host": row["quota"]}  # fmt: skip
+            "draw": row["draw"], "discovery": row["discovery"], "worth": row["worth"],
+            "rank at its host": row["rank"], "quota of its host": row["quota"]}  # fmt: skip
 
 
 def _why_then(lake: Lake, made: Plan, row: dict[str, Any] | None, number: int, policy: Policy) -> str:

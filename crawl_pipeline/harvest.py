@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from crawl_pipeline import describing, module_rows, storing
+from crawl_pipeline import describing, module_rows, storing, valuing
 from crawl_pipeline.contents import Stored
 from crawl_pipeline.core import frontier, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
@@ -59,9 +59,10 @@ def frames(
     contents that need not be stored again; templates: of the hosts, which count the pages of this round.
     """
     described = describing.describe(templates, cut.visits, visited_before, policy)
-    visits = _visits(cut.visits, plan.lease.round).join(
+    seen = _visits(cut.visits, plan.lease.round).join(
         described.versions, on="url_hash", how="left", maintain_order="left"
     )
+    visits = valuing.valued(seen, before, plan.hosts, plan.spending, policy, plan.now)
     learnt = recrawl.learn(visited_before, visits, policy)
     intervals = recrawl.intervals(visited_before, learnt)
     visited = frontier.advance(before, visits.select(_TOLD), intervals, policy)
@@ -78,7 +79,9 @@ def frames(
         "contents": storing.contents(kept.visits, stored, policy, modules.keepers),
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
-        "hosts": _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)),
+        "hosts": valuing.told(
+            _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)), learnt, visited_before
+        ),
         "change_frequency": learnt,
         "templates": described.templates,
         **module_rows.of_visits(kept.visits, modules, stored, plan.lease.round),
@@ -297,7 +300,9 @@ def ledger(
                 "parked_count": parked.get(bucket, 0),
                 "due_count": due.get(bucket, 0), "next_due_at": next_due.get(bucket),
                 "plan_s": timings.plan_s, "fetch_s": timings.fetch_s, "note": _note(bucket, selected, left_out),
-            } | _seen(plan, bucket) | {name: by_bucket.get(bucket, 0) for name, by_bucket in counts.items()}
+            } | _seen(plan, bucket) | valuing.spent(plan, bucket, cut.visits) | {
+                name: by_bucket.get(bucket, 0) for name, by_bucket in counts.items()
+            }
             for bucket in plan.lease.buckets
         ]
     )  # fmt: skip

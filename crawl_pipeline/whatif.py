@@ -88,9 +88,11 @@ def compare(lake: Lake, then: Then, policy: Policy, against: Policy | None = Non
 def verdicts(made: Plan) -> pl.DataFrame:
     """What a plan made of each URL on its list (url_hash, why)."""
     chosen = made.fetch_list.select("url_hash").join(made.judged, on="url_hash", how="left")
-    asked = pl.format(
+    drawn = pl.format(
         "band {}, number {} of {} at its host (draw {})", "band", "rank", "quota", pl.col("draw").round(4)
     )
+    visit = pl.format("number {} of {} at its host (a visit is worth {})", "rank", "quota", pl.col("worth").round(4))
+    asked = pl.when("discovery").then(drawn).otherwise(visit)
     return chosen.select("url_hash", why=pl.coalesce(asked, pl.lit("robots.txt forbids it: settled without a request")))
 
 

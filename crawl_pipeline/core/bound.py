@@ -79,7 +79,7 @@ def _of_full_hosts(
 
 def _sums(rates: Numbers, weights: Numbers, hosts: Places, limits: Numbers, log_prices: Numbers) -> Numbers:
     visits = _visits(rates, weights, np.exp(log_prices[hosts]))
-    return np.bincount(hosts, weights=visits, minlength=len(limits))
+    return np.bincount(hosts, weights=visits, minlength=len(limits)).astype(np.float64)
 
 
 def _visits(rates: Numbers, weights: Numbers, prices: Numbers) -> Numbers:

@@ -41,6 +41,8 @@ def obey(known: pl.DataFrame, now: datetime) -> pl.DataFrame:
         status=pl.coalesce("told", "status"),
         due_at=pl.when("due").then(pl.lit(now)),
         attempts=pl.lit(0),
+        # What people ask for does not compete with what else is worth a visit: it is drawn like what is new.
+        visited_at=pl.when("due").then(None).otherwise("visited_at"),
     )
     return FRONTIER.frame(rows.select(list(FRONTIER.schema)))
 
@@ -54,15 +56,16 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
     """Give the new frontier rows of visited URLs.
 
     before: their rows of `frontier`; visits: url_hash, outcome, reason, ended_at, robots_until, host_aside;
-    intervals: url_hash, interval_s for the pages of which a visit has told something (see recrawl.intervals).
+    intervals: url_hash, interval_s, evidence_a, evidence_b for the pages of which a visit has told something (see
+    recrawl.intervals).
     """
     visited = before.join(visits.select("url_hash", "ended_at"), on="url_hash")
     news = (pl.col("due_at") <= pl.col("ended_at")).fill_null(value=False)
     rows = (
         visited.filter(news)
-        .drop("outcome", "reason", "ended_at")
+        .drop("outcome", "reason", "ended_at", "evidence_a", "evidence_b")
         .join(visits, on="url_hash")
-        .join(intervals.select("url_hash", "interval_s"), on="url_hash", how="left")
+        .join(intervals, on="url_hash", how="left")
         .join(_MEANING, on="outcome")
         # While its host is put aside a URL is not blamed: it waits with the host, and no attempt of its own is spent.
         .with_columns(again=pl.when((pl.col("again") == "retry") & pl.col("host_aside"))
@@ -79,6 +82,7 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
     rows = rows.with_columns(
         status=pl.when(given_up).then(pl.lit("dead")).when(kept).then("status").otherwise("next_status"),
         due_at=pl.when(given_up).then(None).when(kept).then("due_at").otherwise(_due_at(policy)),
+        visited_at=pl.when(pl.col("again").is_in(["recrawl", "gone"])).then("ended_at").otherwise("visited_at"),
     )
     # A visit says nothing of who links to a page: an orphan that is still there stays one, and comes back late.
     orphan = (pl.col("status_before") == ORPHAN) & (pl.col("status") == "fetched")

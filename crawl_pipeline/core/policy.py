@@ -73,6 +73,9 @@ class Round(Section):
     urls: PositiveInt = key(20_000, "URLs on one fetch list at most: bounds memory")
     body_mb: PositiveFloat = key(256.0, "MB of decoded bodies a round may hold before it is cut: bounds memory")
     hosts: PositiveInt = key(1_000, "hosts asked at the same time")
+    floor: float = key(
+        0.1, "share of a list, and of each host's part, that new URLs have for sure, and visits to known pages too; "
+        "the rest goes to what is worth most", gt=0, le=0.5)  # fmt: skip
 
 
 class Bands(Section):
@@ -279,6 +282,9 @@ class Budget(Section):
     urls_per_host: PositiveInt = key(100_000, "known URLs of one host")
     urls_per_site: PositiveInt = key(1_000_000, "known URLs of one site")
     fetches_per_host_day: PositiveInt = key(20_000, "pages asked of one host in a UTC day")
+    fetches_per_day: Count = key(
+        0, "pages asked for in a day by all workers together, evenly over the day; 0: as many as politeness allows"
+    )
     fetches_per_site_day: PositiveInt = key(100_000, "pages asked of all hosts of one site in a UTC day")
     trust_first: PositiveInt = key(
         500, "URLs, and pages in a day, that a host or site which no seed names has at once; trust adds to them"
@@ -355,6 +361,9 @@ class Recrawl(Section):
     """When a page that was fetched is visited again."""
 
     again: bool = key(True, "pages are visited again when they fall due; false: each page once")
+    objective: Literal["binary", "harmonic"] = key(
+        "binary", "what visits are to buy: binary, days in which copies equal their pages; harmonic, fewer changes "
+        "missed, which never gives up on pages that change fast")  # fmt: skip
     first_s: PositiveFloat = key(604_800.0, "s; wait after the first fetch")
     shortest_s: PositiveFloat = key(3_600.0, "s; never sooner")
     longest_s: PositiveFloat = key(7_776_000.0, "s; never later")

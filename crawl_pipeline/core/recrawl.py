@@ -1,10 +1,12 @@
 """When a page is visited again, from what its visits have shown.
 
-A page changes like a Poisson process of unknown rate; its row of `change_frequency` holds a Gamma(a, b) posterior of
-that rate per day, updated in closed form by each visit. The next visit is due after the posterior's mean time to a
-change, within the policy's limits; sitemaps have limits of their own. A page of a `weight` below 1, a copy of another,
-waits as much longer: near-duplicates hardly ever part (Fetterly, Manasse, Najork, 2003). Elementwise on frames: a round
-pays for the pages it visited, not for the corpus.
+A page changes like a Poisson process of unknown rate; its row of `change_frequency` holds the evidence of its visits,
+what it adds to the Gamma prior of its host (`prior`), updated in closed form by each visit. The next visit is due when
+it is worth the price that a visit has (`worth`), earlier by a margin; where visits have no price, for want of a budget,
+after the posterior's mean time to a change. Both keep to the policy's limits; sitemaps have limits of their own and no
+price. A page of a `weight` below 1, a copy of another, counts so much less, or waits as much longer: near-duplicates
+hardly ever part (Fetterly, Manasse, Najork, 2003). Elementwise on frames: a round pays for the pages it visited, not for
+the corpus.
 
 Invariants: a change never lengthens the wait it is learnt from, but for what is forgotten; a visit counts once, however
 often it is applied.
@@ -12,22 +14,25 @@ often it is applied.
 
 from datetime import datetime, timedelta
 
+import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import validators
+from crawl_pipeline.core import prior, validators, worth
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.prior import DAY_S
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
 
-# A weak prior, so that a few visits overrule it: shape 0.4 (heavy tail); its mean time to a change is `first_s`.
-PRIOR_A = 0.4
-DAY_S = 86_400.0
+EARLY = 0.8
+"""Share of the price at which pages fall due: what is due is then more than can be asked, and ranked by its worth."""
+LEAST_WEIGHT = 1e-6
 
 
 def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Give the new rows of `change_frequency` for visits that told something new.
 
     visits: bucket, round, url_hash, host, kind, outcome (fetched or not_modified), ended_at, text_hash, etag,
-    last_modified; alike (core.changes; null: the text decides), main_hash, main_sketch, template_count.
+    last_modified; alike (core.changes; null: the text decides), main_hash, main_sketch, template_count;
+    and what is known of their value: prior_b of the host, score, price (null: none).
     Only an answer counts: outages are no observation, else they would look like stability.
     """
     telling = visits.filter(pl.col("outcome").is_in(["fetched", "not_modified"]))
@@ -48,12 +53,14 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
     unsure = (pl.col("fetched_at_before") - pl.col("text_read_at_before")).dt.total_microseconds() / (1e6 * DAY_S)
     lied = pl.col("changed") & validators.same()
     rows = rows.with_columns(unsure=pl.when(lied).then(unsure).otherwise(0.0).fill_null(0.0))
-    rows = (
-        rows.with_columns(_remembered(policy)).with_columns(_posterior()).with_columns(interval_s=_interval_s(policy))
-    )
+    rows = rows.with_columns(_remembered(policy)).with_columns(_posterior())
+    rows = rows.with_columns(_waits(rows, policy))
     return CHANGE_FREQUENCY.frame(
         rows.select(
-            "bucket", "round", "url_hash", "host", "gamma_a", "gamma_b", "interval_s", weight="weight_before",
+            "bucket", "round", "url_hash", "host", "interval_s", weight="weight_before",
+            evidence_a=pl.col("gamma_a") - prior.SHAPE, evidence_b=pl.col("gamma_b") - pl.col("prior_b"),
+            rate=pl.when(~pl.col("first") & pl.col("kind").ne_missing("sitemap")).then(
+                pl.col("gamma_a") / pl.col("gamma_b")),
             visit_count=pl.col("visit_count_before").fill_null(0) + 1,
             change_count=pl.col("change_count_before").fill_null(0) + pl.col("changed"),
             cosmetic_count=pl.col("cosmetic_count_before").fill_null(0) + pl.col("cosmetic"),
@@ -69,9 +76,14 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
 
 
 def intervals(known: pl.DataFrame, learnt: pl.DataFrame) -> pl.DataFrame:
-    """The newest interval of each page (url_hash, interval_s): from this visit, or from those before."""
-    both = [rows.select("url_hash", "interval_s") for rows in (learnt, known)]
+    """The newest interval and evidence of each page: from this visit, or from those before."""
+    both = [rows.select("url_hash", "interval_s", "evidence_a", "evidence_b") for rows in (learnt, known)]
     return pl.concat(both).unique("url_hash", keep="first", maintain_order=True)
+
+
+def weight(score: pl.Expr) -> pl.Expr:
+    """The importance of a page: what its freshness counts."""
+    return score.fill_null(1.0).cast(pl.Float64).clip(LEAST_WEIGHT)
 
 
 def due_at(last: pl.Expr, interval_s: pl.Expr) -> pl.Expr:
@@ -114,12 +126,11 @@ def _validator(name: str) -> pl.Expr:
 
 def _remembered(policy: Policy) -> list[pl.Expr]:
     """The evidence before this visit: half of it is forgotten in each `forget_s`, since habits change."""
-    prior = {"a": pl.lit(PRIOR_A), "b": PRIOR_A * by_kind("first_s", policy) / DAY_S}
+    of_policy = prior.SHAPE * by_kind("first_s", policy) / DAY_S
+    prior_b = pl.when(pl.col("kind").ne_missing("sitemap")).then("prior_b").fill_null(of_policy)
     share = pl.lit(0.5).pow(pl.col("days") * DAY_S / policy.recrawl.forget_s)
-    return [
-        (mean + (pl.col(f"gamma_{name}_before") - mean) * share).fill_null(mean).alias(name)
-        for name, mean in prior.items()
-    ]
+    a, b = ((pl.col(f"evidence_{name}_before") * share).fill_null(0.0) for name in ("a", "b"))
+    return [prior_b.alias("prior_b"), (prior.SHAPE + a).clip(0.05).alias("a"), (prior_b + b).clip(1e-3).alias("b")]
 
 
 def _posterior() -> list[pl.Expr]:
@@ -136,12 +147,33 @@ def _posterior() -> list[pl.Expr]:
     return [shape.alias("gamma_a"), rate.alias("gamma_b")]
 
 
-def _interval_s(policy: Policy) -> pl.Expr:
+def _waits(rows: pl.DataFrame, policy: Policy) -> pl.Series:
+    """The wait until the next visit, in seconds, within the limits."""
     mean_s = pl.col("gamma_b") / pl.col("gamma_a") * DAY_S
-    wait_s = pl.when("first").then(by_kind("first_s", policy)).otherwise(mean_s) / pl.col("weight_before").fill_null(
-        1.0
-    )
-    return wait_s.clip(by_kind("shortest_s", policy), by_kind("longest_s", policy))
+    unpriced = pl.when("first").then(by_kind("first_s", policy)).otherwise(mean_s) / _of_copy()
+    priced = pl.when(pl.col("kind").ne_missing("sitemap")).then(pl.Series("priced", _priced_days(rows, policy)) * DAY_S)
+    wait_s = pl.coalesce(priced, unpriced).clip(by_kind("shortest_s", policy), by_kind("longest_s", policy))
+    return rows.select(interval_s=wait_s).to_series()
+
+
+def _priced_days(rows: pl.DataFrame, policy: Policy) -> pl.Series:
+    """After how many days a page is worth its price; null where visits have none."""
+    rules = policy.recrawl
+    limits = rules.shortest_s / DAY_S, max(rules.longest_s, rules.shortest_s) / DAY_S
+    a, b, paid = (
+        rows.select(pl.col("gamma_a"), pl.col("gamma_b"), EARLY * pl.col("price") / (weight(pl.col("score")) * _of_copy()))
+        .cast(pl.Float64).get_columns()
+    )  # fmt: skip
+    if paid.null_count() == len(paid):
+        return pl.Series("priced", [None] * len(paid), dtype=pl.Float64)
+    prices = paid.fill_null(0.0).to_numpy()
+    days = worth.days_until(a.to_numpy(), b.to_numpy(), prices, rules.objective, *limits)
+    return pl.Series("priced", np.where(paid.is_null().to_numpy(), np.nan, days)).fill_nan(None)
+
+
+def _of_copy() -> pl.Expr:
+    """What a copy of another page counts; 1 of any other."""
+    return pl.col("weight_before").fill_null(1.0)
 
 
 def by_kind(name: str, policy: Policy) -> pl.Expr:

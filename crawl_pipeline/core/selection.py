@@ -1,9 +1,12 @@
 """A round's fetch list: which due URLs are asked, host by host, and why the others wait.
 
-Frames and numbers in, a fetch list out. The draw is biased, not strict: each URL gets the key -ln(u) / weight of its
-band, u a uniform number made from its hash and the round's seed; the smallest keys are a weighted sample without
-replacement (Efraimidis and Spirakis 2006). Low bands are therefore served in proportion, and the same seed selects
-the same URLs. Hosts come before pages: everybody's first URL is listed before anybody's second.
+Frames and numbers in, a fetch list out. Two kinds of URLs compete. Discovery: new ones, and sitemaps, which lead to
+such. They are drawn, and the draw is biased, not strict: each URL gets the key -ln(u) / weight of its band, u a uniform
+number made from its hash and the round's seed; the smallest keys are a weighted sample without replacement (Efraimidis
+and Spirakis 2006). Low bands are therefore served in proportion, and the same seed selects the same URLs. Visits: pages
+that are known, the one first whose visit is worth most (`merit`). How the two share a list stands in `sharing`.
+Hosts come before pages: everybody's first URL is listed before anybody's second, unless a budget is to be spent; then
+what is worth most comes first.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ from datetime import UTC, datetime, time, timedelta
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import blocks, politeness, traps, trust
+from crawl_pipeline.core import blocks, merit, politeness, sharing, traps, trust
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 
@@ -38,42 +41,56 @@ class Selection:
     left_out: pl.DataFrame
 
 
+OVER_BUDGET = "crawl's budget is spent"
+
+
 def select(
-    due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None
-) -> Selection:
+    due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None,
+    most: int | None = None,
+) -> Selection:  # fmt: skip
     """Choose from due rows of `frontier`, given the rows of `hosts` for all hosts of their sites.
 
-    `seconds`: how long may be asked, if that is less than a list lasts.
+    `seconds`: how long may be asked, if that is less than a list lasts; `most`: URLs that the budget can pay for.
     """
-    judged = judge(due, hosts, policy, now, seed, seconds)
+    judged = judge(due, hosts, policy, now, seed, seconds, most)
     chosen, waiting = judged.filter(pl.col("left_out").is_null()), judged.filter(pl.col("left_out").is_not_null())
     tally = waiting.group_by("bucket", name="left_out").agg(count=pl.len().cast(pl.Int64))
     return Selection(judged, chosen.sort("host", "rank").select(due.columns), tally)
 
 
 def judge(
-    due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None
-) -> pl.DataFrame:
-    """Add to due rows their draw, their rank at their host, its quota, and why they are left out: null if chosen."""
+    due: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, now: datetime, seed: int, seconds: float | None = None,
+    most: int | None = None,
+) -> pl.DataFrame:  # fmt: skip
+    """Say of due rows why each is left out: null if chosen.
+
+    Adds `discovery`, the draw, the worth, the rank at the host and the host's quota.
+    """
     named = hosts.join(due, on="host", how="semi")
     left = left_today(hosts.join(named, on="site", how="semi"), policy, now)
-    quotas = quota(named, left, policy, now, seconds)
-    drawn = due.with_columns(draw=draws(due, policy, seed))
-    drawn = drawn.with_columns(_on_trial=_on_trial(drawn, policy))
-    ranked = (
-        drawn.join(quotas, on="host", how="left", maintain_order="left")
-        .with_columns(rank=pl.when(~pl.col("_on_trial")).then("draw").rank("ordinal").over("host"),
-                      quota=pl.col("quota").fill_null(0))
-    )  # fmt: skip
+    of_hosts = quota(named, left, policy, now, seconds).join(merit.of_hosts(hosts, policy), on="host")
+    rows = due.with_columns(draw=draws(due, policy, seed)).join(of_hosts, on="host", how="left")
+    rows = merit.valued(rows.with_columns(pl.col("quota").fill_null(0)), policy, now)
+    rows = rows.with_columns(_on_trial=_on_trial(rows, policy))
+    ranked = sharing.ranked(rows.filter(~pl.col("_on_trial")), policy.round.floor)
+    ranked = pl.concat([ranked, rows.filter("_on_trial").with_columns(rank=pl.lit(None, pl.Int64))])
     in_turn = (pl.col("rank") <= pl.col("quota")).fill_null(value=False)
     within = _within_sites_day(ranked.filter(in_turn), hosts, left)
-    chosen = _within_limits(within, policy)["url_hash"]
-    full = pl.when(pl.col("url_hash").is_in(within["url_hash"].implode())).then(pl.lit("round full"))
+    paid = within if most is None else sharing.first(within, most, policy.round.floor)
+    chosen = _within_limits(paid, policy)["url_hash"]
+    full = pl.when(_among(paid)).then(pl.lit("round full")).when(_among(within)).then(pl.lit(OVER_BUDGET))
     of_turn = full.otherwise(pl.lit("site's day is full"))
     why = pl.when(in_turn).then(of_turn).otherwise(pl.col("wait").fill_null("host unknown"))
     why = pl.when("_on_trial").then(pl.lit(traps.ON_TRIAL)).otherwise(why)
     left_out = pl.when(~pl.col("url_hash").is_in(chosen.implode())).then(why)
-    return ranked.with_columns(left_out=left_out).drop("wait", "_on_trial")
+    return ranked.with_columns(left_out=left_out).drop("wait", "prior_b", "life", "_on_trial")
+
+
+def unpaid(judged: pl.DataFrame) -> float | None:
+    """What the best visit was worth that the budget could not pay for; None if it could pay for all."""
+    waiting = judged.filter((pl.col("left_out") == OVER_BUDGET) & ~pl.col("discovery"))
+    best: float | None = waiting.select(pl.col("worth").max()).item()
+    return best
 
 
 def quota(
@@ -168,6 +185,10 @@ def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDAr
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
     return ((z >> np.uint64(11)).astype(np.float64) + 1) / 2**53
+
+
+def _among(rows: pl.DataFrame) -> pl.Expr:
+    return pl.col("url_hash").is_in(rows["url_hash"].implode())
 
 
 def _within_sites_day(allowed: pl.DataFrame, hosts: pl.DataFrame, left: Left) -> pl.DataFrame:

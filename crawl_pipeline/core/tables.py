@@ -203,6 +203,7 @@ COLUMNS = _columns(
     ("score", pl.Float32, "", "priority within 0 and 1, from which the band is cut"),
     ("found_at", TIME, "UTC", "when the URL was admitted"),
     ("due_at", TIME, "UTC", "when the URL may next be selected; null: never by itself"),
+    ("visited_at", TIME, "UTC", "when its last visit told something of it; null: never, or a visit is ordered"),
     ("attempts", pl.Int16, "fetches", "failed fetches in a row"),
     # Hosts.
     ("seeded", pl.Boolean, "", "a seed named a URL of this host"),
@@ -234,8 +235,12 @@ COLUMNS = _columns(
     ("visit_count", pl.Int32, "fetches", "fetches that told whether the page had changed"),
     ("change_count", pl.Int32, "fetches", "of these, how many found another main text"),
     ("cosmetic_count", pl.Int32, "fetches", "of these, how many found another text but the same main text, or nearly"),
-    ("gamma_a", pl.Float64, "", "shape of the Gamma posterior of the change rate"),
-    ("gamma_b", pl.Float64, "days", "rate parameter of the Gamma posterior of the change rate"),
+    ("evidence_a", pl.Float32, "", "what visits add to the shape of the Gamma prior of its change rate"),
+    ("evidence_b", pl.Float32, "days", "what visits add to its rate parameter; with the prior of the host that is the "
+                                       "posterior"),
+    ("rate", pl.Float64, "per day", "change rate, the mean of the posterior; null before a second visit"),
+    ("rate_sum", pl.Float64, "per day", "sum of the change rates of its pages: what their prior is made of"),
+    ("rate_count", pl.Int64, "URLs", "pages that have a change rate"),
     ("changed_at", TIME, "UTC", "when a fetch last found another main text"),
     ("weight", pl.Float32, "", "share of the visits it would have if it stood alone: less than 1 for copies"),
     ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
@@ -293,6 +298,9 @@ COLUMNS = _columns(
     ("seen_false_count", pl.Int64, "URLs", "of these, how many were new: its false positives"),
     ("plan_s", pl.Float64, "s", "reading state, admitting links and choosing the fetch list"),
     ("fetch_s", pl.Float64, "s", "asking hosts"),
+    ("price", pl.Float64, "days", "what a visit had to be worth: days of freshness of a page of full importance; null: "
+                                  "no budget has bound yet"),
+    ("budget_left", pl.Float64, "pages", "what the bucket had left of the crawl's budget; null: there is none"),
     ("note", pl.String, "", "the round in words when nothing was fetched: nothing due, hosts waiting"),
 )  # fmt: skip
 
@@ -339,7 +347,8 @@ FRONTIER = Table(
     "frontier", "state", ("url_hash",), ("bucket", "layer", "layout", "part"), ("host", "url"),
     "one known URL",
     ("bucket", "layer", "layout", "part", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band",
-     "score", "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts"),
+     "score", "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts", "visited_at",
+     "evidence_a", "evidence_b"),
 )  # fmt: skip
 HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
@@ -347,14 +356,14 @@ HOSTS = Table(
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
      "crawl_delay_s", "download_s", "backoff_s", "aside_s", "troubled_at", "calm_count", "failures", "robots",
      "known_count", "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts",
-     "listed_until_at", "validators_checked", "validators_lied", "found_at"),
+     "listed_until_at", "validators_checked", "validators_lied", "rate_sum", "rate_count", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),
     "one fetched URL",
     ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "cosmetic_count",
-     "gamma_a", "gamma_b", "fetched_at", "changed_at", "text_hash", "main_hash", "main_sketch", "template_count",
-     "interval_s", "weight", "etag", "last_modified", "text_read_at"),
+     "evidence_a", "evidence_b", "rate", "fetched_at", "changed_at", "text_hash", "main_hash", "main_sketch",
+     "template_count", "interval_s", "weight", "etag", "last_modified", "text_read_at"),
 )  # fmt: skip
 TEMPLATES = Table(
     "templates", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
@@ -387,7 +396,8 @@ ROUNDS = Table(
     ("bucket", "round", "epoch", "worker", "policy_id", "seed", "started_at", "ended_at", "selected_count",
      "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
      "content_count", "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "parked_count", "due_count",
-     "next_due_at", "seen_asked_count", "seen_maybe_count", "seen_false_count", "plan_s", "fetch_s", "note"),
+     "next_due_at", "seen_asked_count", "seen_maybe_count", "seen_false_count", "price",
+     "budget_left", "plan_s", "fetch_s", "note"),
 )  # fmt: skip
 LEASES = Table(
     "leases", "control", ("bucket",), (), ("bucket",),

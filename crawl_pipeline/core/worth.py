@@ -41,6 +41,11 @@ def of_posterior(a: Numbers, b: Numbers, days: Numbers) -> Numbers:
     return np.maximum(fresh - days * np.exp(-a * log), 0.0)
 
 
+def life(a: Numbers, b: Numbers, days: Numbers) -> Numbers:
+    """Days of so many in which a copy is expected to be right that is made at their beginning."""
+    return of_posterior(a, b, days) + days * np.exp(-a * np.log1p(days / b))
+
+
 def of_missed(rate: Numbers, days: Numbers) -> Numbers:
     """The same for `harmonic`: the price at which the best interval of a page of this rate is so many days."""
     return rate * days * days / (1 + rate * days)
@@ -61,4 +66,5 @@ def days_until(a: Numbers, b: Numbers, price: Numbers, objective: Objective, lea
         middle = (low + high) / 2
         enough = of_posterior(a, b, np.exp(middle)) >= price
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.exp(high)
+    days: Numbers = np.exp(high)
+    return days

@@ -5,7 +5,7 @@ it was admitted for, so a crash costs nothing but doing it again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import polars as pl
@@ -16,7 +16,7 @@ from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.visits import Elsewhere, HostQueue
 from crawl_pipeline.lake import Lake, Lease
-from crawl_pipeline.planning import listing
+from crawl_pipeline.planning import listing, spending
 from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
 from crawl_pipeline.planning.catching_up import catch_up
 from crawl_pipeline.planning.catching_up import new_hosts as new_hosts
@@ -27,6 +27,7 @@ from crawl_pipeline.planning.sight import Cursors as Cursors
 from crawl_pipeline.planning.sight import Past as Past
 from crawl_pipeline.planning.sight import Sight
 from crawl_pipeline.planning.sight import read_cursors as read_cursors
+from crawl_pipeline.planning.spending import Spending as Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Plan:
     """What the links that were read say of URL patterns: see planning.evidence."""
     released: pl.DataFrame
     """Patterns that people released since the last round."""
+    spending: Spending
     next_at: datetime | None
     """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
 
@@ -88,7 +90,8 @@ def plan(
     state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True))
     fresh = pl.concat([state.admitted, state.changed])
     due = listing.due(sight, fresh, in_hand, policy, state.released)
-    listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds)
+    money = spending.read(sight, policy, len(in_hand))
+    listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds, money.most)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     return Plan(
         lease=lease, now=now, policy=policy, in_force=in_force, cursors=state.cursors, admitted=state.admitted,
@@ -99,8 +102,16 @@ def plan(
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, elsewhere=listing.elsewhere(sight, state.hosts, policy),
         seen_asked=state.asked, told=state.told, released=state.released,
-        next_at=min(
+        spending=replace(money, unpaid=listed.unpaid),
+        next_at=_next_at(
             [*next_due_at.values(), *state.brought_forward["due_at"],
-             *selection.turns(due.rows.filter(pl.col("barred").is_null()), state.hosts, policy, now)], default=None,
+             *selection.turns(due.rows.filter(pl.col("barred").is_null()), state.hosts, policy, now)],
+            money.next_at(now),
         ),
     )  # fmt: skip
+
+
+def _next_at(dates: Sequence[datetime], paid_at: datetime | None) -> datetime | None:
+    """The first of some dates, though not before there is something to spend."""
+    first = min(dates, default=None)
+    return max(first, paid_at) if first and paid_at else first

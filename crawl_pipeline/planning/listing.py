@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core import blocks, robots, selection, urls, validators
+from crawl_pipeline.core import blocks, merit, robots, selection, sharing, urls, validators
 from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
@@ -24,7 +24,7 @@ from crawl_pipeline.planning.sight import Sight
 Rules = dict[int, robots.Rules]
 """Parsed robots.txt answers by robots_id, kept warm between rounds."""
 
-_DRAWN = ["bucket", "url_hash", "host", "band", "due_at"]
+_DRAWN = ["bucket", "url_hash", "host", "band", "due_at", "kind", "score", "visited_at", "evidence_a", "evidence_b"]
 """What selection needs of a due URL: a frontier may have millions, of which a round asks for some thousands."""
 _HORIZON = timedelta(days=2)
 JUDGED = 100_000
@@ -49,6 +49,8 @@ class Due:
 class Listed:
     """A fetch list: rows of `frontier`, the same as host queues, who was left out, and what is known of old visits.
 
+    `unpaid`: what the best visit was worth that the budget could not pay for.
+
     `judged` are all due URLs but those that robots.txt settles, with what `selection.judge` says of each.
     """
 
@@ -57,6 +59,7 @@ class Listed:
     left_out: pl.DataFrame
     visited_before: pl.DataFrame
     queues: Sequence[HostQueue]
+    unpaid: float | None
 
 
 def due(
@@ -92,18 +95,20 @@ def _of_large_hosts(
         rows = _in_slices(sight, here, policy, marks).collect() if here.height else None
         if rows is not None:
             rows = marking.treated(rows, marks, policy, sight.now)
-            found.append(_first_drawn(rows, policy, sight.lease.round, enough))
+            found.append(_first_of_each(rows, policy, sight, enough))
             left.update(dict(rows.join(found[-1], on="url_hash", how="anti").group_by("bucket").len().iter_rows()))
     if turns.height:
         left.update(dict(_in_slices(sight, turns, policy, marks).group_by("bucket").len().collect().iter_rows()))
     return found, dict(left)
 
 
-def _first_drawn(rows: pl.DataFrame, policy: Policy, seed: int, most: int) -> pl.DataFrame:
-    """Of each host those that the draw puts first, for selection would look at no others; and what is barred."""
+def _first_of_each(rows: pl.DataFrame, policy: Policy, sight: Sight, most: int) -> pl.DataFrame:
+    """Of each host the new URLs that the draw puts first and the visits that are worth most; and what is barred."""
     barred, rows = rows.filter(pl.col("barred").is_not_null()), rows.filter(pl.col("barred").is_null())
-    drawn = rows.with_columns(selection.draws(rows, policy, seed))
-    first = drawn.filter(pl.col("draw").rank("ordinal").over("host") <= most)
+    drawn = rows.with_columns(selection.draws(rows, policy, sight.lease.round)).with_columns(
+        prior_b=pl.lit(None, pl.Float64), life=pl.lit(None, pl.Float64)
+    )
+    first = sharing.nearest(merit.valued(drawn, policy, sight.now), most)
     return pl.concat([first.select(rows.columns), barred])
 
 
@@ -141,25 +146,26 @@ def _told(policy: Policy, marks: Marks) -> list[pl.Expr]:
 
 def make_list(
     sight: Sight, due: pl.DataFrame, fresh: pl.DataFrame, hosts: pl.DataFrame, policy: Policy, rules: Rules,
-    seconds: float | None,
+    seconds: float | None, most: int | None = None,
 ) -> Listed:  # fmt: skip
     """Select; URLs that a known robots.txt forbids go on the list beside the quota, for they cost no request."""
     seed = sight.lease.round
     barred, due = due.filter(pl.col("barred").is_not_null()), due.filter(pl.col("barred").is_null())
-    selected = selection.select(due, hosts, policy, sight.now, seed, seconds)
+    selected = selection.select(due, hosts, policy, sight.now, seed, seconds, most)
     suspects = _suspects(sight, due, selected.fetch_list, hosts, policy, rules)
     rows = _whole(sight, pl.concat([suspects, selected.fetch_list]), fresh)
     forbidden = _forbidden(sight, rows.join(suspects, on="url_hash", how="semi"), hosts, policy, rules)
     if forbidden.height:
         allowed = due.join(forbidden, on="url_hash", how="anti")
-        selected = selection.select(allowed, hosts, policy, sight.now, seed, seconds)
+        selected = selection.select(allowed, hosts, policy, sight.now, seed, seconds, most)
         unread = selected.fetch_list.join(rows, on="url_hash", how="anti")
         rows = pl.concat([rows, _whole(sight, unread, fresh)])
     chosen = selected.fetch_list.select("url_hash").join(rows, on="url_hash", maintain_order="left")
     fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
     before = _visited_before(sight, fetch_list, policy)
     queues = _queues(sight, fetch_list, hosts, before, policy, rules)
-    return Listed(fetch_list, selected.judged, pl.concat([_tally(barred), selected.left_out]), before, queues)
+    left_out = pl.concat([_tally(barred), selected.left_out])
+    return Listed(fetch_list, selected.judged, left_out, before, queues, selection.unpaid(selected.judged))
 
 
 def _tally(due: pl.DataFrame) -> pl.DataFrame:

@@ -3,22 +3,24 @@
 import math
 from datetime import timedelta
 
+import numpy as np
 import polars as pl
 import pytest
 from crawl_rows import NOON, after, due, history, policy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core import recrawl
+from crawl_pipeline.core import prior, recrawl, worth
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 
 DAY = 86_400.0
 POLICY = policy()
-PRIOR_B_DAYS = recrawl.PRIOR_A * POLICY.recrawl.first_s / DAY
+PRIOR_B_DAYS = prior.SHAPE * POLICY.recrawl.first_s / DAY
 VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
          "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String,
          "kind": pl.String, "alike": pl.Boolean, "main_hash": pl.Int64, "main_sketch": pl.Binary,
-         "template_count": pl.Int64}  # fmt: skip
+         "template_count": pl.Int64, "prior_b": pl.Float64, "score": pl.Float32,
+         "price": pl.Float64}  # fmt: skip
 
 
 def visit(outcome="fetched", text_hash=None, ended_at=NOON, **columns):
@@ -36,6 +38,16 @@ def learn_all(visits, rules=POLICY):
     return known.row(0, named=True)
 
 
+def posterior(row, prior_b=PRIOR_B_DAYS):
+    """Shape and rate parameter of the Gamma posterior: the evidence on top of the prior."""
+    return prior.SHAPE + row["evidence_a"], prior_b + row["evidence_b"]
+
+
+def believed(a, b, prior_b=PRIOR_B_DAYS, **columns):
+    """A page whose visits have come to this posterior."""
+    return history(evidence_a=a - prior.SHAPE, evidence_b=b - prior_b, **columns)
+
+
 def pages(days, texts):
     """Visits every so many days that found these texts."""
     return [visit(text_hash=text, ended_at=after(n * days * DAY)) for n, text in enumerate(texts)]
@@ -45,7 +57,7 @@ def test_a_first_visit_teaches_nothing_but_the_text():
     row = learn_all([visit(text_hash=7, etag='"x"', last_modified="then")])
 
     assert (row["visit_count"], row["change_count"], row["changed_at"]) == (1, 0, None)
-    assert (row["gamma_a"], row["gamma_b"]) == pytest.approx((recrawl.PRIOR_A, PRIOR_B_DAYS))
+    assert posterior(row) == pytest.approx((prior.SHAPE, PRIOR_B_DAYS))
     assert (row["text_hash"], row["etag"], row["last_modified"], row["fetched_at"]) == (7, '"x"', "then", NOON)
     assert row["interval_s"] == POLICY.recrawl.first_s
 
@@ -71,25 +83,26 @@ def test_what_is_no_answer_teaches_nothing(outcome):
 def test_an_unchanged_visit_adds_its_days_to_the_evidence():
     row = learn_all(pages(3, [7, 7]))
 
-    assert (row["gamma_a"], row["gamma_b"]) == pytest.approx((recrawl.PRIOR_A, PRIOR_B_DAYS + 3))
+    assert posterior(row) == pytest.approx((prior.SHAPE, PRIOR_B_DAYS + 3))
 
 
 @given(st.floats(0.1, 5), st.floats(0.5, 50), st.floats(0.1, 30))
 def test_a_change_matches_mean_and_variance_of_the_true_posterior(a, b, days):
     """It is rate^(a-1) e^(-b rate) (1 - e^(-gap rate)): changed within the gap, nobody knows when."""
-    known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
+    known = believed(a, b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
     row = recrawl.learn(known, visit(text_hash=8, ended_at=after(days * DAY)), POLICY).row(0, named=True)
 
     share = 0.5 ** (days * DAY / POLICY.recrawl.forget_s)
-    a, b = recrawl.PRIOR_A + (a - recrawl.PRIOR_A) * share, PRIOR_B_DAYS + (b - PRIOR_B_DAYS) * share
+    a, b = prior.SHAPE + (a - prior.SHAPE) * share, PRIOR_B_DAYS + (b - PRIOR_B_DAYS) * share
 
     # With moments of Gamma(a, b) and of Gamma(a, b + gap), weighted: E[x^k f] = M_k(b) - (b/(b+g))^a M_k(b+g).
     rest = (b / (b + days)) ** a
     norm = 1 - rest
     mean = (a / b - rest * a / (b + days)) / norm
     second = (a * (a + 1) / b**2 - rest * a * (a + 1) / (b + days) ** 2) / norm
-    assert row["gamma_a"] / row["gamma_b"] == pytest.approx(mean, rel=1e-3)
-    assert row["gamma_a"] / row["gamma_b"] ** 2 == pytest.approx(second - mean**2, rel=1e-3)
+    shape, scale = posterior(row)
+    assert shape / scale == pytest.approx(mean, rel=1e-3)
+    assert shape / scale**2 == pytest.approx(second - mean**2, rel=1e-3)
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 60), st.integers(0, 2)), min_size=1, max_size=12))
@@ -102,8 +115,7 @@ def test_whatever_visits_find_the_interval_stays_within_the_limits(gaps):
     row = learn_all(visits)
 
     assert POLICY.recrawl.shortest_s <= row["interval_s"] <= POLICY.recrawl.longest_s
-    assert row["gamma_a"] > 0
-    assert row["gamma_b"] > 0
+    assert min(posterior(row)) > 0
     assert row["visit_count"] == len(gaps) + 1
     assert 0 <= row["change_count"] < row["visit_count"]
 
@@ -111,13 +123,13 @@ def test_whatever_visits_find_the_interval_stays_within_the_limits(gaps):
 def test_two_visits_in_close_succession_do_no_harm():
     row = learn_all([visit(text_hash=7), visit(text_hash=8, ended_at=after(1e-6)), visit(text_hash=8, ended_at=NOON)])
 
-    assert math.isfinite(row["gamma_a"])
+    assert math.isfinite(row["evidence_a"])
     assert math.isfinite(row["interval_s"])
 
 
 @pytest.mark.parametrize("outcome", ["fetched", "not_modified"])
 def test_a_visit_that_is_applied_again_teaches_nothing(outcome):
-    known = recrawl.learn(history(fetched_at=NOON, text_hash=7, gamma_a=1.0, gamma_b=3.0, visit_count=1,
+    known = recrawl.learn(history(fetched_at=NOON, text_hash=7, evidence_a=1.0, evidence_b=3.0, visit_count=1,
                                   change_count=0), visit(outcome, 8, ended_at=after(DAY)), POLICY)  # fmt: skip
 
     assert recrawl.learn(known, visit(outcome, 8, ended_at=after(DAY)), POLICY).is_empty()
@@ -125,11 +137,11 @@ def test_a_visit_that_is_applied_again_teaches_nothing(outcome):
 
 def test_half_of_the_evidence_is_forgotten_in_the_policys_time():
     rules = policy(recrawl={"forget_s": 10 * DAY})
-    known = history(fetched_at=NOON, text_hash=7, gamma_a=2.4, gamma_b=PRIOR_B_DAYS + 6, visit_count=9, change_count=2)
+    known = history(fetched_at=NOON, text_hash=7, evidence_a=2.0, evidence_b=6.0, visit_count=9, change_count=2)
 
     row = recrawl.learn(known, visit(text_hash=7, ended_at=after(10 * DAY)), rules).row(0, named=True)
 
-    assert (row["gamma_a"], row["gamma_b"]) == pytest.approx((1.4, PRIOR_B_DAYS + 3 + 10))
+    assert posterior(row) == pytest.approx((1.4, PRIOR_B_DAYS + 3 + 10))
 
 
 def test_changes_of_late_count_more_than_those_of_long_ago():
@@ -141,7 +153,7 @@ def test_changes_of_late_count_more_than_those_of_long_ago():
 @given(st.floats(0.4, 50), st.floats(0.01, 100), st.floats(0.001, 60))
 def test_a_change_never_lengthens_the_wait_and_no_change_never_shortens_it(a, b, days):
     """Forgetting pulls towards the first wait, so that is set to the wait at hand."""
-    known = history(gamma_a=a, gamma_b=b, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
+    known = believed(a, b, prior.SHAPE * b / a, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7)
     rules = policy(recrawl={"first_s": b / a * DAY, "shortest_s": 1e-3, "longest_s": 1e9})
     still, moved = (
         recrawl.learn(known, visit(text_hash=text, ended_at=after(days * DAY)), rules)["interval_s"].item()
@@ -164,11 +176,11 @@ def test_what_304s_seemed_to_say_is_taken_back_when_the_text_changed_under_the_s
     same = [visit("not_modified", etag='"x"', ended_at=after(n * DAY)) for n in range(1, 10)]
     last = visit(text_hash=8, etag=etag, ended_at=after(10 * DAY))
 
-    believed, unasked = learn_all([first, *same, last]), learn_all([first, last])
+    kept, unasked = learn_all([first, *same, last]), learn_all([first, last])
 
-    means = [row["gamma_b"] / row["gamma_a"] for row in (believed, unasked)]
+    means = [b / a for a, b in map(posterior, (kept, unasked))]
     assert (means[0] == pytest.approx(means[1], rel=0.05)) == alike
-    assert believed["text_read_at"] == unasked["text_read_at"] == after(10 * DAY)
+    assert kept["text_read_at"] == unasked["text_read_at"] == after(10 * DAY)
 
 
 def test_a_new_page_without_validators_has_none():
@@ -178,11 +190,11 @@ def test_a_new_page_without_validators_has_none():
 
 
 def test_the_newest_interval_of_a_page_is_from_this_visit_or_from_those_before():
-    known = pl.concat([history(url_hash=key, interval_s=10.0) for key in (1, 2)])
+    known = pl.concat([history(url_hash=key, interval_s=10.0, evidence_a=0.5) for key in (1, 2)])
 
-    found = recrawl.intervals(known, history(url_hash=2, interval_s=20.0))
+    found = recrawl.intervals(known, history(url_hash=2, interval_s=20.0, evidence_a=1.5))
 
-    assert dict(found.iter_rows()) == {1: 10.0, 2: 20.0}
+    assert set(found.select("url_hash", "interval_s", "evidence_a").iter_rows()) == {(1, 10.0, 0.5), (2, 20.0, 1.5)}
 
 
 def listed(lastmod_at, rules=POLICY, fetched_at=NOON, **columns):
@@ -251,3 +263,37 @@ def test_a_due_date_is_the_interval_after_the_last_visit():
     dates = pl.DataFrame({"at": [NOON], "wait": [90.5]}).select(recrawl.due_at(pl.col("at"), pl.col("wait")))
 
     assert dates.item() == NOON + timedelta(seconds=90.5)
+
+
+# Prices.
+
+
+def test_with_a_price_a_page_is_due_when_it_is_nearly_worth_it():
+    for objective in ("binary", "harmonic"):
+        rules = policy(recrawl={"objective": objective})
+        row = learn_all([visit(text_hash=7, prior_b=4.0, score=0.5, price=0.2)], rules)
+        days = np.array([row["interval_s"] / DAY])
+        worth_then = worth.of_visit(np.array([prior.SHAPE]), np.array([4.0]), days, objective)[0]
+        assert 0.5 * worth_then == pytest.approx(recrawl.EARLY * 0.2, rel=1e-3)
+
+
+def test_the_more_important_page_is_due_sooner_and_a_higher_price_makes_all_wait():
+    waits = [learn_all([visit(text_hash=7, score=score, price=price)])["interval_s"]
+             for score, price in ((1.0, 0.1), (0.5, 0.1), (0.5, 0.2))]  # fmt: skip
+
+    assert waits == sorted(waits)
+    assert waits[0] < waits[1] < waits[2]
+
+
+def test_a_page_that_changes_faster_than_visits_can_follow_waits_as_long_as_may_be_but_never_longer():
+    found = [visit(text_hash=n, ended_at=after(n * 2 * DAY), price=3.0, score=1.0) for n in range(40)]
+
+    binary, harmonic = (learn_all(found, policy(recrawl={"objective": name})) for name in ("binary", "harmonic"))
+
+    assert binary["interval_s"] > 10 * DAY
+    assert binary["interval_s"] <= POLICY.recrawl.longest_s
+    assert harmonic["interval_s"] < 5 * DAY
+
+
+def test_a_sitemap_has_no_price():
+    assert learn_all([visit(text_hash=7, kind="sitemap", price=99.0, score=0.01)])["interval_s"] == DAY

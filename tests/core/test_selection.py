@@ -257,3 +257,61 @@ def test_a_pace_is_read_from_a_row_and_what_is_absent_keeps_its_default():
     row = hosts(host("a.test", crawl_delay_s=3.0, backoff_s=16.0, calm_count=2, failures=1)).row(0, named=True)
 
     assert selection.pace_of(row) == selection.HostPace(3.0, 16.0, 2, 1, 0.0)
+
+
+# Visits and the budget.
+
+
+def visits(name, days, start=500, **columns):
+    """Due rows of known pages, last visited so many days ago."""
+    rows = [due(name, 1, start + n, status="fetched", outcome="fetched", visited_at=after(-day * 86_400), **columns)
+            for n, day in enumerate(days)]  # fmt: skip
+    return pl.concat(rows)
+
+
+def test_of_known_pages_those_are_asked_whose_visit_is_worth_most():
+    listed = visits("a.test", range(1, 41))
+
+    found = select(listed, hosts(host("a.test")), LONG, NOON, seed=1).fetch_list
+
+    assert sorted(found["visited_at"]) == sorted(after(-day * 86_400) for day in range(28, 41))
+
+
+def test_an_important_page_is_visited_before_one_that_waits_as_long():
+    listed = pl.concat([visits("a.test", [5] * 20, score=0.1), visits("a.test", [5] * 5, 900, score=0.9)])
+
+    found = select(listed, hosts(host("a.test")), LONG, NOON, seed=1).fetch_list
+
+    assert (found["score"] > 0.5).sum() == 5
+
+
+def test_neither_new_urls_nor_visits_keep_the_others_from_a_host():
+    listed = pl.concat([due("a.test", 300, score=1.0), visits("a.test", [30] * 300, score=1.0)])
+    hour = policy(round={"seconds": 400.0, "lease_s": 600.0})
+
+    found = select(listed, hosts(host("a.test")), hour, NOON, seed=1).fetch_list
+
+    new = found["visited_at"].is_null().sum()
+    assert 0.1 * found.height - 1 <= new <= 0.9 * found.height + 1
+
+
+def test_a_budget_is_spent_where_it_is_worth_most_whatever_the_host():
+    listed = pl.concat([visits("a.test", [40, 39, 38, 37]), visits("b.test", [1, 2, 3, 4], 800)])
+    known = hosts(host("a.test"), host("b.test"))
+
+    found = select(listed, known, LONG, NOON, seed=1, most=3)
+
+    assert found.fetch_list["host"].to_list() == ["a.test"] * 3
+    assert tally(found) == {selection.OVER_BUDGET: 5}
+    best = found.judged.filter(pl.col("left_out").is_not_null())["worth"].max()
+    assert selection.unpaid(found.judged) == best > 0
+
+
+def test_without_a_budget_nothing_is_unpaid():
+    assert selection.unpaid(select(visits("a.test", [1] * 40), hosts(host("a.test")), LONG, NOON, 1).judged) is None
+
+
+def test_a_sitemap_that_is_read_again_is_drawn_like_what_is_new():
+    listed = visits("a.test", [1], kind="sitemap")
+
+    assert selection.judge(listed, hosts(host("a.test")), LONG, NOON, 1)["discovery"].to_list() == [True]

@@ -83,7 +83,7 @@ def test_a_larger_round_selects_more_and_says_that_the_old_was_full(crawl):
     more = found.urls.filter(selected=ONLY_NEW)
     assert more.height == found.urls.height - 4
     assert set(more["old"].str.extract(r"^([^(]+) \(")) == {"left out: round full"}
-    assert all("number" in text and "draw" in text for text in more["new"])
+    assert all("number" in text and "worth" in text for text in more["new"])
 
 
 def test_what_the_policy_would_not_admit_is_told_by_its_rule(crawl):
@@ -176,14 +176,17 @@ def explained(crawl: Crawl, url: str, number: int) -> explaining.Explanation:
     return explaining.explain_past(crawl.lake, url, past.of_round(crawl.lake, number))
 
 
-def test_a_selected_url_is_explained_with_its_draw(crawl):
-    number = first_of_second_visit(crawl)
+@pytest.mark.parametrize(("place", "says"), [(0, "it was selected: band"), (-1, "worth")])
+def test_a_selected_url_is_explained_with_its_draw_or_worth(crawl, place, says):
+    number = rounds(crawl)["round"][0] if place == 0 else first_of_second_visit(crawl)
     url = compared(crawl, number).urls["url"][0]
 
     found = explained(crawl, url, number)
 
     draw = found.facts["draw"]
-    assert found.because.startswith("it was selected: band")
+    assert says in found.because
+    assert found.because.startswith("it was selected: ")
+    assert draw["discovery"] == (place == 0)
     assert draw["draw"] == pytest.approx(-math.log(draw["uniform"]) / draw["weight"])
     assert draw["rank at its host"] <= draw["quota of its host"]
     assert (draw["seed"], found.facts["policy"]) == (number, OLD.id)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 from crawl_pipeline import planning
-from crawl_pipeline.core import frontier, politeness, recrawl, redirects, sitemap
+from crawl_pipeline.core import frontier, politeness, prior, recrawl, redirects, sitemap
 from crawl_pipeline.core.admission import admit, band
 from crawl_pipeline.core.outcome import OUTCOMES, of_status
 from crawl_pipeline.core.policy import Policy
@@ -30,6 +30,7 @@ VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
     "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String,
     "alike": pl.Boolean, "main_hash": pl.Int64, "main_sketch": pl.Binary, "template_count": pl.Int64,
+    "prior_b": pl.Float64, "score": pl.Float32, "price": pl.Float64,
 }  # fmt: skip
 HOST = {"host": host(URL), "site": site(host(URL)), "bucket": 0, "seeded": True, "paused": False, "day_count": 0}
 TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
@@ -88,7 +89,7 @@ def _change_rate(given: Input) -> dict[str, Json]:
     visits, changes = given["visits"], given["changes"]
     pattern = "".join("C" if (n + 1) * changes // visits > n * changes // visits else "U" for n in range(visits))
     row = _learnt({"pattern": pattern, "repeat": 1, "step_s": given["interval_s"]}, policy({}))
-    return {"rate_per_s": row["gamma_a"] / row["gamma_b"] / recrawl.DAY_S}
+    return {"rate_per_s": row["rate"] / prior.DAY_S}
 
 
 # One result.
@@ -106,11 +107,13 @@ class Page:
 
 def _page(state: Input, rules: Policy) -> Page:
     """Give a state that would lead to the interval of the case: the evidence of its changes, at that mean rate."""
-    shape = recrawl.PRIOR_A + state.get("changes", 0)
+    shape = prior.SHAPE + state.get("changes", 0)
     interval_s = float(state.get("interval_s", rules.recrawl.first_s))
+    prior_b = prior.SHAPE / prior.first(rules)
     known = CHANGE_FREQUENCY.frame([{
         "bucket": 0, "round": 1, "url_hash": url_hash(URL), "host": host(URL), "visit_count": state.get("visits", 0),
-        "change_count": state.get("changes", 0), "gamma_a": shape, "gamma_b": shape * interval_s / recrawl.DAY_S,
+        "change_count": state.get("changes", 0), "evidence_a": shape - prior.SHAPE,
+        "evidence_b": shape * interval_s / prior.DAY_S - prior_b,
         "fetched_at": NOW - timedelta(seconds=interval_s), "interval_s": interval_s, "etag": state.get("etag"),
         "text_hash": hash64(state["content_hash"]) if state.get("content_hash") else None,
         "last_modified": state.get("last_modified"),
