@@ -21,7 +21,7 @@ import numpy.typing as npt
 from crawl_pipeline.core.worth import Numbers
 
 _STEPS = 60
-_X = np.concatenate([np.geomspace(1e-7, 1e-1, 4_000), np.linspace(0.1, 40.0, 12_000)[1:]])
+_X = np.geomspace(1e-7, 40.0, 40_000)
 _P = np.where(_X < 1e-3, _X * _X * (0.5 - _X / 3), -np.expm1(-_X) - _X * np.exp(-_X))
 
 Places = npt.NDArray[np.int64]
@@ -60,8 +60,8 @@ def best(rates: Numbers, weights: Numbers, hosts: Places, limits: Numbers, budge
 
 def freshness(rates: Numbers, visits: Numbers) -> Numbers:
     """Share of the time in which the copy is right, visited at even intervals (Cho and Garcia-Molina 2003)."""
-    x = np.minimum(rates / np.maximum(visits, 1e-300), 700.0)
-    return np.where(visits > 0, -np.expm1(-x) / x, 0.0)
+    x = rates / np.maximum(visits, 1e-300)
+    return np.where(visits > 0, -np.expm1(-np.minimum(x, 700.0)) / x, 0.0)
 
 
 def _of_full_hosts(
