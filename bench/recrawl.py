@@ -54,7 +54,8 @@ TARGETS = [
 _VISIT: dict[str, Any] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "kind": pl.String,
     "outcome": pl.String, "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "host_aside": pl.Boolean,
-    "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String,
+    "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String, "alike": pl.Boolean, "main_hash": pl.Int64,
+    "main_sketch": pl.Binary, "template_count": pl.Int64,
 }  # fmt: skip
 _TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 
