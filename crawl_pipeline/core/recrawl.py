@@ -160,10 +160,8 @@ def _priced_days(rows: pl.DataFrame, policy: Policy) -> pl.Series:
     """After how many days a page is worth its price; null where visits have none."""
     rules = policy.recrawl
     limits = rules.shortest_s / DAY_S, max(rules.longest_s, rules.shortest_s) / DAY_S
-    a, b, paid = (
-        rows.select(pl.col("gamma_a"), pl.col("gamma_b"), EARLY * pl.col("price") / (weight(pl.col("score")) * _of_copy()))
-        .cast(pl.Float64).get_columns()
-    )  # fmt: skip
+    per_weight = EARLY * pl.col("price") / (weight(pl.col("score")) * _of_copy())
+    a, b, paid = rows.select("gamma_a", "gamma_b", paid=per_weight).cast(pl.Float64).get_columns()
     if paid.null_count() == len(paid):
         return pl.Series("priced", [None] * len(paid), dtype=pl.Float64)
     prices = paid.fill_null(0.0).to_numpy()
