@@ -5,8 +5,8 @@ what it adds to the Gamma prior of its host (`prior`), updated in closed form by
 it is worth the price that a visit has (`worth`), earlier by a margin; where visits have no price, for want of a budget,
 after the posterior's mean time to a change. Both keep to the policy's limits; sitemaps have limits of their own and no
 price. A page of a `weight` below 1, a copy of another, counts so much less, or waits as much longer: near-duplicates
-hardly ever part (Fetterly, Manasse, Najork, 2003). Elementwise on frames: a round pays for the pages it visited, not for
-the corpus.
+hardly ever part (Fetterly, Manasse, Najork, 2003). Elementwise on frames: a round pays for the pages it visited, not
+for the corpus.
 
 Invariants: a change never lengthens the wait it is learnt from, but for what is forgotten; a visit counts once, however
 often it is applied.
