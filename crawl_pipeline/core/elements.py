@@ -43,6 +43,7 @@ class Found:
 
     __slots__ = (
         "alternates",
+        "around",
         "base",
         "canonical",
         "cut",
@@ -67,6 +68,7 @@ class Found:
         self.others: dict[tuple[str, Kind], None] = {}
         self.alternates: list[tuple[str, str]] = []
         self.cut = False
+        self.around = 0
         self.moved: bool | None = None
         self.unseen: list[LexborNode] = []
         self.regions: list[tuple[LexborNode, int]] = []
@@ -122,7 +124,8 @@ def _take(
             if len(found.others) < most_links:
                 _take_source(found, unmarked(attributes.get("src") or ""), _SOURCES[tag])
         case "nav" | "aside" | "header" | "footer":
-            if len(found.regions) < _MOST_REGIONS and _is_navigation(node, tag):
+            found.around += 1  # each is looked up to the root, so that not all of a hostile page may be
+            if found.around <= _MOST_REGIONS and _is_navigation(node, tag):
                 found.regions.append((node, NAVIGATION))
 
 

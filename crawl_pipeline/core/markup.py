@@ -9,6 +9,7 @@ time linear in the page.
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 
 # Depth to which lexbor is cheap whatever the page holds; browsers nest no deeper than 512.
 MAX_DEPTH = 512
@@ -32,6 +33,8 @@ _TAG = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _LONG_TAG = re.compile(rb"<[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*+", re.IGNORECASE)
+# One of these stands between two attributes of a tag.
+_PARTING = (b" ", b"\n", b"\t", b"\r", b"\f", b"/", b'"', b"'")
 _ATTRIBUTE = re.compile(rb"(?<![\s/])[\s/]++[^\s/>=]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?")
 
 
@@ -47,8 +50,9 @@ def check(body: bytes) -> None:
     """Raise Malformed if the markup is nested too deeply or an element has too many attributes."""
     if body.count(b"<") > _QUICK_TAGS and _may_nest(body) and (depth := _depth(body)) > MAX_DEPTH:
         raise Malformed("nesting", depth, MAX_DEPTH)
-    if _has_long_tag(body) and (attributes := _attributes(body)) > MAX_ATTRIBUTES:
-        raise Malformed("attributes", attributes, MAX_ATTRIBUTES)
+    for start in _long_stretches(body):
+        if (attributes := _attributes(body, start)) > MAX_ATTRIBUTES:
+            raise Malformed("attributes", attributes, MAX_ATTRIBUTES)
 
 
 def _may_nest(body: bytes) -> bool:
@@ -62,9 +66,20 @@ def _may_nest(body: bytes) -> bool:
     return False
 
 
-def _has_long_tag(body: bytes) -> bool:
-    """Tell whether some slice holds no end of a tag."""
-    return any(body.find(b">", at, at + _SLICE) < 0 for at in range(0, len(body) - _SLICE, _SLICE))
+def _long_stretches(body: bytes) -> Iterator[int]:
+    """Give where stretches begin that hold no end of a tag for a slice or more, and enough to part many attributes.
+
+    Scripts and styles are full of such stretches, and hold no tags.
+    """
+    at = 0
+    while at < len(body) - _SLICE:
+        if body.find(b">", at, at + _SLICE) < 0:
+            start, end = body.rfind(b">", 0, at) + 1, body.find(b">", at)
+            end = len(body) if end < 0 else end
+            if sum(body.count(mark, start, end) for mark in _PARTING) >= MAX_ATTRIBUTES and not _is_raw(body, start):
+                yield start
+            at = end
+        at += _SLICE
 
 
 def _depth(body: bytes) -> int:
@@ -85,7 +100,16 @@ def _depth(body: bytes) -> int:
     return deepest
 
 
-def _attributes(body: bytes) -> int:
-    """Return the number of attributes of the most laden tag among the long ones."""
-    long = (tag[0] for tag in _LONG_TAG.finditer(body) if len(tag[0]) >= _SLICE)
-    return max((len(_ATTRIBUTE.findall(tag)) for tag in long), default=0)
+def _is_raw(body: bytes, at: int) -> bool:
+    """Tell whether the last script or style that was begun has not ended yet."""
+    return any(body.rfind(b"<" + name, 0, at) > body.rfind(b"</" + name, 0, at) for name in (b"script", b"style"))
+
+
+def _attributes(body: bytes, start: int) -> int:
+    """Return the number of attributes of the most laden tag that begins in a stretch without the end of a tag."""
+    end = body.find(b">", start)
+    most, tag = 0, _LONG_TAG.search(body, start)
+    while tag and (end < 0 or tag.start() < end):
+        most = max(most, len(_ATTRIBUTE.findall(tag[0])) if len(tag[0]) >= _SLICE else 0)
+        tag = _LONG_TAG.search(body, tag.end())
+    return most

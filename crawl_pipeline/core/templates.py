@@ -38,7 +38,7 @@ GROWTH = 4 / 3
 Hashes = npt.NDArray[np.uint32]
 
 # Dates and times as most pages write them: a foot that says when the site was built is one block, not one per build.
-_STAMP = re.compile(r"[0-9]+(?:[:/-][0-9]+)+")
+_STAMP = re.compile(rb"[0-9]+(?:[:/-][0-9]+)+")
 
 
 def _none() -> Hashes:
@@ -71,9 +71,12 @@ class Counts:
 
 def hashes(text: str) -> bytes:
     """Hash the lines of a text without dates and times, 32 bits each, little endian; 0 for a long one."""
-    lines = _STAMP.sub("0", text).split("\n") if text else []
-    numbers = [crc32(line.encode("utf-8", "replace")) or 1 if len(line) <= SHORT else 0 for line in lines]
-    return np.array(numbers, "<u4").tobytes()
+    lines = _STAMP.sub(b"0", text.encode("utf-8", "replace")).split(b"\n") if text else []
+    return np.array([crc32(line) or 1 if _is_short(line) else 0 for line in lines], "<u4").tobytes()
+
+
+def _is_short(line: bytes) -> bool:
+    return len(line) <= SHORT or (len(line) <= 4 * SHORT and len(line.decode("utf-8", "replace")) <= SHORT)
 
 
 def distinct(blocks: bytes) -> Hashes:

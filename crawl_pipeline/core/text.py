@@ -55,7 +55,8 @@ def blocks_of(
     body = tree.body
     if body is None:
         return [], b""
-    lines = [line for cut in body.text().split(_CUT) if (line := " ".join(cut.split()))]
+    # Most cuts hold nothing: between an end tag and the next one there is white space at the most.
+    lines = [line for cut in body.text().split(_CUT) if cut and (line := " ".join(cut.split()))]
     return _told(lines) if told else (lines, bytes(len(lines)))
 
 

@@ -299,13 +299,13 @@ def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
         body.body, body.url, body.content_type, body.x_robots_tag, rules.agent, limits=rules.limits, images=rules.images
     )
     kinds = [_kind(link, rules.endings) for link in found.links]
-    links = _columns(
+    links = columns(
         [link.url for link in found.links], kinds, [link.nofollow or found.nofollow for link in found.links],
         [None] * len(kinds), rules.buckets,
     )  # fmt: skip
     return ReadPage(
         links=links, text=found.text, blocks=templates.hashes(found.text), regions=found.regions,
-        text_hash=urls.hash64(found.text), word_count=len(found.text.split()),
+        text_hash=urls.hash64(found.text), word_count=words(found.text),
         body_hash=content_hash(body.body), title=found.title, lang=found.lang,
         charset=found.charset, canonical_url=found.canonical, noindex=found.noindex, nofollow=found.nofollow,
         robots_directives=found.robots_directives or None,
@@ -318,7 +318,7 @@ def _read_sitemap(body: Body, rules: ReadingRules) -> ReadPage:
     # A sitemap speaks for its own site only (sitemaps.org, "Sitemap file location").
     entries = [entry for entry in sitemap.named(found) if urls.site(urls.host(entry.loc)) == own_site]
     kind = "sitemap" if found.type == "index" else "listed"
-    links = _columns(
+    links = columns(
         [entry.loc for entry in entries], [kind] * len(entries), [False] * len(entries),
         [entry.lastmod for entry in entries], rules.buckets,
     )  # fmt: skip
@@ -326,14 +326,25 @@ def _read_sitemap(body: Body, rules: ReadingRules) -> ReadPage:
     return ReadPage(links=links, text_hash=urls.hash64("\n".join(f"{entry.loc} {entry.lastmod}" for entry in entries)))
 
 
-def _columns(
+def columns(
     found: list[str], kinds: list[str], nofollow: list[bool], lastmod_at: list[datetime | None], buckets: int
 ) -> FoundLinks:
-    hosts = [urls.host(url) for url in found]
+    hosts = [_host(url[: url.index("/", 8)]) for url in found]
     return FoundLinks(
         tuple(found), tuple(map(urls.url_hash, found)), tuple(hosts),
         tuple(_bucket_of_host(host, buckets) for host in hosts), tuple(kinds), tuple(nofollow), tuple(lastmod_at),
     )  # fmt: skip
+
+
+def words(text: str) -> int:
+    """How many words a text of folded white space has."""
+    return text.count(" ") + text.count("\n") + 1 if text else 0
+
+
+@lru_cache(maxsize=100_000)
+def _host(origin: str) -> str:
+    """The host of a canonical URL, from what stands before its path."""
+    return urls.host(f"{origin}/")
 
 
 @lru_cache(maxsize=100_000)
