@@ -24,7 +24,7 @@ _SELECTOR = LexborCSSSelector()  # type: ignore[no-untyped-call]
 _WANTED = "[href],meta,iframe,frame,title,script,style,noscript,nav,header,footer,aside"
 # Names that sites give to what they are paid for. One walk for all: looking for such words in the source costs more.
 _SPONSORED = ".ad,.ads,.adsbygoogle,[class*=advert],[class*=sponsor]"
-_UNSHOWN = "[hidden],[style*='display:none'],[style*='display: none']"
+_UNSHOWN = "[hidden],[style*='display:none']"
 _NOISE = f"{_SPONSORED},{_UNSHOWN}"
 _UNSEEN = frozenset({"script", "style", "noscript"})
 # A header or footer of these is part of what they say (HTML 4.3.8).

@@ -155,7 +155,7 @@ COLUMNS = _columns(
     ("removed_share", pl.Float32, "", "share of the text's characters in such lines; over 0.9 nothing was removed"),
     ("noise_share", pl.Float32, "", "the same with lines that are hidden or that the page repeats"),
     ("thin", pl.Boolean, "", "fewer than ten words of main text: too little to compare"),
-    ("main_sketch", pl.Binary, "", "four bits of each number of the MinHash of that version"),
+    ("main_sketch", pl.Binary, "", "two bits of each number of the MinHash of that version"),
     ("template_count", pl.Int64, "pages", "pages of the host that were counted when that version was read: by the "
                                        "template of then it is compared"),
     ("body_hash", pl.Binary, "", "BLAKE2b of the decoded body, 16 bytes: with the charset it names a content"),

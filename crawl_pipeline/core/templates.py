@@ -71,12 +71,18 @@ class Counts:
 
 def hashes(text: str) -> bytes:
     """Hash the lines of a text without dates and times, 32 bits each, little endian; 0 for a long one."""
-    lines = _STAMP.sub(b"0", text.encode("utf-8", "replace")).split(b"\n") if text else []
-    return np.array([crc32(line) or 1 if _is_short(line) else 0 for line in lines], "<u4").tobytes()
+    lines = text.encode("utf-8", "replace").split(b"\n") if text else []
+    # Only what has one of these characters may have a date or a time in it.
+    stamped = [_STAMP.sub(b"0", line) if b":" in line or b"-" in line or b"/" in line else line for line in lines]
+    numbers = [
+        (crc32(line) or 1) if len(whole) <= SHORT or _is_short(whole) else 0
+        for line, whole in zip(stamped, lines, strict=True)
+    ]
+    return np.array(numbers, "<u4").tobytes()
 
 
 def _is_short(line: bytes) -> bool:
-    return len(line) <= SHORT or (len(line) <= 4 * SHORT and len(line.decode("utf-8", "replace")) <= SHORT)
+    return len(line) <= 4 * SHORT and len(line.decode("utf-8", "replace")) <= SHORT
 
 
 def distinct(blocks: bytes) -> Hashes:

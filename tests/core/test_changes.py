@@ -43,5 +43,5 @@ def test_of_a_page_that_was_not_known_nothing_is_said():
     assert changes.alike(version("one two"), known, 0.98).to_list() == [None]
 
 
-def test_a_sketch_takes_64_bytes():
-    assert len(version(edited(0))["main_sketch"][0]) == changes.SKETCH_BYTES == 64
+def test_a_sketch_takes_32_bytes():
+    assert len(version(edited(0))["main_sketch"][0]) == changes.SKETCH_BYTES == 32
