@@ -45,6 +45,7 @@ class Page:
     """What a page says. `base` is what references are relative to; `links_cut` tells that there were more.
 
     `regions`: what each line of the text stands in (core.text).
+    `references` and `base_href` are as they are written.
     """
 
     title: str
@@ -61,6 +62,8 @@ class Page:
     robots_directives: str
     charset: str
     links_cut: bool
+    references: tuple[str, ...]
+    base_href: str | None
 
 
 def read(
@@ -110,7 +113,14 @@ def read(
         links_cut=found.cut,
         text="\n".join(blocks),
         regions=regions,
+        references=_references(found),
+        base_href=found.base,
     )
+
+
+def _references(found: Found) -> tuple[str, ...]:
+    single = [href for href in (found.canonical, found.refresh) if href]
+    return (*found.hrefs, *(href for href, _ in found.others), *(href for _, href in found.alternates), *single)
 
 
 def _target(href: str | None, resolve: Callable[[str], str]) -> str | None:

@@ -347,6 +347,10 @@ class Contents(Section):
     false_positives: float = key(
         1e-6, "share of new contents that the filter of a file may think known: the file is read in vain", gt=0, le=0.1
     )
+    remembered: Count = key(
+        500,
+        "pages that each reading process remembers, so that copies are not parsed again; up to 0.1 MB each; 0: none",
+    )
 
 
 class Retry(Section):

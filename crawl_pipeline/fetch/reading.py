@@ -22,6 +22,7 @@ from crawl_pipeline.core import directives, page, sitemap, templates, urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.analysing import Analyst, Strikes, hired
+from crawl_pipeline.fetch.remembering import Memory
 from crawl_pipeline.fetch.slate import Slate, on_slate
 from crawl_pipeline.modules import calling
 from crawl_pipeline.modules.calling import Told
@@ -105,12 +106,15 @@ class ReadingRules:
     images: bool = False
     endings: frozenset[str] = frozenset()
     """Links that modules want followed."""
+    remembered: int = 0
 
     @classmethod
     def of(cls, policy: Policy, buckets: int, modules: Modules = NONE) -> "ReadingRules":
         """The part of the policy that reading needs."""
         limits = page.Limits(body_bytes=int(policy.parse.body_mb * 1e6), links=policy.parse.links)
-        return cls(policy.agent.name, buckets, limits, modules.images, modules.endings)
+        return cls(
+            policy.agent.name, buckets, limits, modules.images, modules.endings, policy.contents.remembered
+        )
 
 
 Result = ReadPage | str
@@ -294,10 +298,25 @@ def _kind(link: page.Link, endings: frozenset[str]) -> str:
     return "image" if link.kind == "image" else "link"
 
 
+_MEMORY = Memory[ReadPage]()
+
+
 def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
+    body_hash = content_hash(body.body)
+    key = (rules, body_hash, body.content_type, body.x_robots_tag)
+    known = _MEMORY.recall(key, body.url)
+    if known is not None:
+        return known
     found = page.read(
         body.body, body.url, body.content_type, body.x_robots_tag, rules.agent, limits=rules.limits, images=rules.images
     )
+    made = _made(found, body_hash, rules)
+    size = len(found.text) + 2 * made.links.size
+    _MEMORY.keep(key, body.url, found.references, found.base_href, made, size, rules.remembered)
+    return made
+
+
+def _made(found: page.Page, body_hash: bytes, rules: ReadingRules) -> ReadPage:
     kinds = [_kind(link, rules.endings) for link in found.links]
     links = columns(
         [link.url for link in found.links], kinds, [link.nofollow or found.nofollow for link in found.links],
@@ -306,7 +325,7 @@ def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
     return ReadPage(
         links=links, text=found.text, blocks=templates.hashes(found.text), regions=found.regions,
         text_hash=urls.hash64(found.text), word_count=words(found.text),
-        body_hash=content_hash(body.body), title=found.title, lang=found.lang,
+        body_hash=body_hash, title=found.title, lang=found.lang,
         charset=found.charset, canonical_url=found.canonical, noindex=found.noindex, nofollow=found.nofollow,
         robots_directives=found.robots_directives or None,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import trio
@@ -134,6 +134,45 @@ def test_the_same_text_in_another_dress_has_the_same_text_hash_only():
     assert one.body_hash != other.body_hash
 
 
+REMEMBERING, FORGETTING = (replace(RULES, remembered=most) for most in (2, 0))
+
+
+def page_of(url: str, *hrefs: str, tags: tuple[str, ...] = ()) -> Body:
+    return Body(url, "page", html("copied", hrefs).body, "text/html", tags)
+
+
+def test_a_copy_in_the_same_folder_is_not_parsed_again():
+    first = read(page_of("http://a.test/x/1?sid=1", "y", "/z"), REMEMBERING)
+
+    assert read(page_of("http://a.test/x/2?sid=2", "y", "/z"), REMEMBERING) is first
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        page_of("http://a.test/1", "y", "/z"),
+        page_of("http://b.test/x/1", "y", "/z"),
+        page_of("http://a.test/x/1", "y", "/z", tags=("nofollow",)),
+        replace(page_of("http://a.test/x/1", "y", "/z"), content_type="text/html; charset=koi8-r"),
+    ],
+)
+def test_what_differs_in_anything_that_reading_depends_on_is_read_for_itself(other):
+    read(page_of("http://a.test/x/0", "y", "/z"), REMEMBERING)
+
+    assert read(other, REMEMBERING) == read(other, FORGETTING)
+
+
+def test_only_the_pages_wanted_last_are_remembered():
+    kept, lost = (page_of(f"http://lru.test/{n}", f"/{n}") for n in "kl")
+    first, second = read(kept, REMEMBERING), read(lost, REMEMBERING)
+    assert read(kept, REMEMBERING) is first
+    read(page_of("http://lru.test/n", "/n"), REMEMBERING)
+
+    assert read(kept, REMEMBERING) is first
+    assert read(lost, REMEMBERING) is not second
+    assert read(lost, FORGETTING) == second
+
+
 SITEMAP = (
     '<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
     "<url><loc>http://www.a.test/1</loc><lastmod>2026-01-02</lastmod></url>"
@@ -171,4 +210,6 @@ def test_a_fault_of_our_own_costs_its_page_and_says_so():
 
 
 def test_what_travels_to_a_process_with_a_batch_is_small():
-    assert set(reading.ReadingRules.__dataclass_fields__) == {"agent", "buckets", "limits", "images", "endings"}
+    assert set(reading.ReadingRules.__dataclass_fields__) == {
+        "agent", "buckets", "limits", "images", "endings", "remembered",
+    }  # fmt: skip
