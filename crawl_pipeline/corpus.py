@@ -104,8 +104,11 @@ def connect(lake: Files) -> duckdb.DuckDBPyConnection:
     first = (ROUNDS, ORDERS, FRONTIER, *(table for table in lake.tables.values() if _has_contents(table)))
     try:
         connection.execute("create schema snapshot")
-        for table in (*first, *(table for table in lake.tables.values() if table not in first)):
-            visible = _visible(table, _rows(connection, lake, table))
+        # A page may be pointed to another copy of its content, and the one it named be dropped: so contents are listed
+        # before pages.
+        stored = {table.name: _rows(connection, lake, table) for table in _in_order(lake, ROUNDS, CONTENTS)}
+        for table in _in_order(lake, *first):
+            visible = _visible(table, stored[table.name])
             if table is PAGES:
                 connection.execute(
                     f"create view snapshot.stored_pages as select bucket, round, url_hash from ({visible})"
@@ -143,6 +146,10 @@ def _not_forgotten(table: Table, tables: Mapping[str, Table]) -> str:
         for one in tables.values() if _has_contents(one)
     )  # fmt: skip
     return f" and (round, body_hash, coalesce(charset, '')) in ({had})"
+
+
+def _in_order(lake: Files, *first: Table) -> list[Table]:
+    return [*first, *(table for table in lake.tables.values() if table not in first)]
 
 
 def _forgets(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -154,6 +154,8 @@ def maintained(console: Console, done: Maintained) -> None:
     console.print("[dim]swept: rows that nobody sees; folded: buckets; deleted: old files[/]")
     if done.orphans or done.linked_again:
         console.print(f"{done.orphans:,} pages became orphans, {done.linked_again:,} are linked to again")
+    if done.doubles:
+        console.print(f"{done.doubles:,} contents that workers had stored at the same time were dropped")
     for bucket in done.passed_over:
         console.print(
             f"passed over b{bucket.bucket:03d}: {bucket.worker} has it until {in_words(bucket.deadline_at)}, "

@@ -5,7 +5,8 @@ bucket: those that are held, or were left behind by a worker that vanished, are 
 after a worker must let hosts rest from the end of that worker's lease, and only another worker remembers that.)
 
 Invariant: every visible row is the same before and after, and between any two steps, but for pages that become orphans
-and back (`orphaning`; only if a policy is given, which says when they are visited). Each step is one commit, so that a
+and back (`orphaning`; only if a policy is given, which says when they are visited), and for contents that were stored
+twice, of which all pages then name the first. Each step is one commit, or two that may be a day apart, so that a
 maintenance that is killed leaves a lease which runs out and nothing else; the next one may take that over.
 """
 
@@ -16,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -32,6 +33,8 @@ RENEWALS = 3
 """Renewals in the time of a lease, so that two may fail."""
 SMALL_FILES = 8
 """Small files of a log's partition that are left alone: they cost a reader less than rewriting them every day."""
+SETTLED = timedelta(days=1)
+"""For how long the copies of a content must have been committed before all but the first are dropped."""
 HOLDER = "maintenance-"
 """How the name of a maintenance begins in `leases`."""
 
@@ -70,11 +73,12 @@ class Maintained:
     tables: tuple[Kept, ...]
     orphans: int = 0
     linked_again: int = 0
+    doubles: int = 0
 
     @property
     def idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.orphans or self.linked_again) and not any(
+        return not (self.orphans or self.linked_again or self.doubles) and not any(
             kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables
         )
 
@@ -115,13 +119,15 @@ def maintain(
     rules = None if policy is None else ordering.policy_in_force(lake, policy)
     names = tuple(lake.tables)
     before = {name: lake.size(name) for name in names}
-    done, turned = {name: _Done() for name in names}, (0, 0)
+    done, turned, doubles = {name: _Done() for name in names}, (0, 0), 0
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
         if lease is not None:
             if rules is not None:
                 tell("frontier: look for orphans")
                 turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), rules, clock())
+            tell("contents: drop what was stored twice")
+            doubles = lake.drop_doubles(clock() - SETTLED)
             _under_lease(lake, lease, clock, tell, done)
     tell("clusters: fold")
     done["clusters"].folded += lake.fold_clusters(least=1, most=0)
@@ -131,7 +137,7 @@ def maintain(
         tell(f"{name}: trim the log")
         lake.trim_log(name)
     tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in names)
-    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned)
+    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned, doubles)
 
 
 def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[str, _Done]) -> None:

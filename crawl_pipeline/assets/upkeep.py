@@ -61,6 +61,7 @@ def _metadata(done: "Maintained") -> dict[str, int | dg.MarkdownMetadataValue]:
         **done.figures()["total"],
         "orphans": done.orphans,
         "linked_again": done.linked_again,
+        "doubles": done.doubles,
         "buckets": len(done.buckets),
         "buckets_passed_over": len(done.passed_over),
         "tables": dg.MetadataValue.md(checks.markdown(pl.DataFrame(rows), most=len(rows))),

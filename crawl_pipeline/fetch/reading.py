@@ -112,9 +112,7 @@ class ReadingRules:
     def of(cls, policy: Policy, buckets: int, modules: Modules = NONE) -> "ReadingRules":
         """The part of the policy that reading needs."""
         limits = page.Limits(body_bytes=int(policy.parse.body_mb * 1e6), links=policy.parse.links)
-        return cls(
-            policy.agent.name, buckets, limits, modules.images, modules.endings, policy.contents.remembered
-        )
+        return cls(policy.agent.name, buckets, limits, modules.images, modules.endings, policy.contents.remembered)
 
 
 Result = ReadPage | str

@@ -19,6 +19,7 @@ from crawl_pipeline.lake import (
     caching,
     declaring,
     deriving,
+    doubles,
     folding,
     layouts,
     leases,
@@ -293,6 +294,13 @@ class Lake:
     def sweep(self, lease: Lease, table: str | Table) -> int:
         """Delete rows whose rounds were never committed, and cannot be, and rows of past layouts; give how many."""
         return sweeping.sweep(self._tables["rounds"], self._tables[_name(table)], lease)
+
+    def drop_doubles(self, before: datetime) -> int:
+        """Drop contents that were stored again by rounds which ended before that time; give how many. Maintenance only.
+
+        The time must be so long ago that no worker is still at a round it was at when one of them was committed.
+        """
+        return doubles.drop(self._tables, before)
 
     def plan_move(self, lease: Lease, buckets: int) -> Move:
         """Say where every host goes in a layout of so many buckets, which takes its number from the lease's round."""

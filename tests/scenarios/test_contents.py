@@ -1,18 +1,21 @@
 """A body is stored once, whoever serves it and however often; what happens to one of its pages costs no other."""
 
+import copy
+import shutil
 from dataclasses import replace
-from functools import partial
+from datetime import datetime, timedelta
 from typing import Any
 
 import polars as pl
 import pytest
-import trio
 from crawls import DAY, NOON, Crawl, Died, DiesAtCommit, policy, taking
 
 from crawl_pipeline import corpus, maintenance
 from crawl_pipeline.contents import ContentSeen
+from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
 from crawl_pipeline.fetch.visits import Target, Visit
+from crawl_pipeline.lake import Lake, doubles
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, routes
 
@@ -191,16 +194,118 @@ def test_a_file_is_asked_only_if_its_filter_may_hold_the_content(tmp_path):
     assert found == {(known["body_hash"], "utf-8"): known["round"]}
 
 
-async def _side_by_side(crawl: Crawl) -> None:
-    async with trio.open_nursery() as nursery:
-        for bucket in (0, 1):
-            nursery.start_soon(partial(crawl.worker, 60, buckets=[bucket], name=f"w{bucket}", in_thread=taking(0.5)))
+class SeesNoContents:
+    """A lake as a worker sees it while another that stores the same has not committed yet."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lake, name)
+
+    def scan(self, table: str, **wanted: Any) -> pl.LazyFrame:
+        return self._lake.scan(table, **wanted).filter(pl.lit(table != "contents"))
 
 
-def test_workers_that_store_the_same_at_the_same_time_lose_nothing(tmp_path):
-    crawl = crawl_of(tmp_path, *APART)
+@pytest.fixture(scope="module")
+def doubled(tmp_path_factory: pytest.TempPathFactory) -> Crawl:
+    """A crawl by two workers, each of which has stored the same without knowing of the other."""
+    crawl = crawl_of(tmp_path_factory.mktemp("doubled"), *APART)
+    for bucket in range(2):
+        crawl.work(60, buckets=[bucket], name=f"w{bucket}", lake=SeesNoContents(crawl.lake))
+    return crawl
 
-    crawl.run(lambda: _side_by_side(crawl))
 
+def test_workers_that_store_the_same_at_the_same_time_lose_nothing(doubled):
+    assert whole(doubled).height == 2 * 4
+    assert doubled.rows("contents").height > 3 + 2
+
+
+class DiesAtCommits:
+    """A lake in which one table takes no commit any more."""
+
+    def __init__(self, lake: Lake, table: str) -> None:
+        self._lake, self._table = lake, table
+
+    def drop_doubles(self, before: datetime) -> int:
+        tables = {**self._lake._tables, self._table: _Dead(self._lake._tables[self._table])}
+        return doubles.drop(tables, before)
+
+
+class _Dead:
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._opened, name)
+
+    def commit(self, decide: Any) -> None:
+        raise Died
+
+
+class DropsDoubles:
+    """A lake in which doubles are dropped after so many looks at its tables."""
+
+    def __init__(self, lake: Lake, looks: int) -> None:
+        self._lake, self._left, self.root = lake, looks, lake.root
+
+    def files(self, table: str) -> list[str]:
+        found = self._lake.files(table)
+        self._left -= 1
+        if not self._left:
+            assert self._lake.drop_doubles(NOON + timedelta(days=2)) > 0
+        return found
+
+    def dataset(self, table: str) -> object:
+        return self._lake.dataset(table)
+
+
+def copied(crawl: Crawl, tmp_path: Any) -> Crawl:
+    own = copy.copy(crawl)
+    shutil.copytree(crawl.lake.root, tmp_path / "own")
+    own.lake = Lake.open(str(tmp_path / "own"))
+    return own
+
+
+def test_maintenance_drops_what_was_stored_twice_and_all_pages_keep_their_bodies(tmp_path, doubled):
+    crawl = copied(doubled, tmp_path)
+    twice = crawl.rows("contents").height - 5
+    before = whole(crawl).drop("content_round").sort("url")
+
+    done = maintenance.maintain(crawl.lake, clock=lambda: NOON + timedelta(days=3))
+
+    assert done.doubles == twice > 0
+    assert crawl.rows("contents").height == 5
+    assert whole(crawl).drop("content_round").sort("url").equals(before)
+    assert not maintenance.maintain(crawl.lake, clock=lambda: NOON + timedelta(days=4)).doubles
+
+
+def test_what_was_stored_twice_is_left_alone_while_a_worker_may_just_have_looked_it_up(tmp_path, doubled):
+    crawl = copied(doubled, tmp_path)
+
+    assert maintenance.maintain(crawl.lake, clock=lambda: NOON + timedelta(hours=20)).doubles == 0
+    assert crawl.rows("contents").height > 5
+
+
+def test_killed_between_pointing_and_dropping_a_maintenance_leaves_every_page_its_content(tmp_path, doubled):
+    crawl = copied(doubled, tmp_path)
+    contents = DiesAtCommits(crawl.lake, "contents")
+
+    with pytest.raises(Died):
+        contents.drop_doubles(NOON + timedelta(days=2))
+
+    assert crawl.rows("contents").height > 5
+    assert set(whole(crawl)["content_round"]) == set(whole(crawl).group_by("body_hash").agg(
+        pl.col("content_round").min())["content_round"])  # fmt: skip
+    assert crawl.lake.drop_doubles(NOON + timedelta(days=2)) > 0
     assert whole(crawl).height == 2 * 4
-    assert crawl.rows("contents").height >= 3 + 2
+    assert crawl.rows("contents").height == 5
+
+
+def test_a_snapshot_taken_while_doubles_are_dropped_shows_every_body(tmp_path, doubled):
+    """Between the looks at two tables, whichever they are."""
+    for nth in range(1, len(TABLES)):
+        crawl = copied(doubled, tmp_path / str(nth))
+        with corpus.connect(DropsDoubles(crawl.lake, nth)) as connection:
+            found = corpus.read(connection, "select count(*), count(body), count(text) from documents")
+        assert found.row(0) == (8, 8, 8), nth
