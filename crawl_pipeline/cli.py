@@ -278,6 +278,17 @@ def sql(lake: str, query: str, *, as_csv: bool, as_json: bool) -> None:
 
 
 @command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--where", default="true", help="A condition in SQL over `pages`, such as \"host = 'www.example.org'\".")
+def extract(lake: str, folder: Path, where: str) -> None:
+    """Write stored bodies into a folder, each content once, with a list of pages: of each page the newest version."""
+    from crawl_pipeline import extracting
+
+    pages, files = extracting.extract(Lake.open(lake), folder, where)
+    click.echo(f"{pages:,} pages, {files:,} files: {folder / extracting.LIST}")
+
+
+@command()
 @as_json
 def reports(lake: str, *, as_json: bool) -> None:
     """Judge the lake by every SQL test; exit code 1 if a promise does not hold."""

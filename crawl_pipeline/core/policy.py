@@ -342,7 +342,7 @@ class Contents(Section):
     """How bodies are stored: each once."""
 
     filter_from: Count = key(
-        1_000_000, "stored contents from which on Bloom filters say which files may hold one; 6 bytes of memory each"
+        5_000_000, "stored contents from which on Bloom filters say which files may hold one; 5 bytes of memory each"
     )
     false_positives: float = key(
         1e-6, "share of new contents that the filter of a file may think known: the file is read in vain", gt=0, le=0.1

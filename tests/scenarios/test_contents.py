@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from crawls import DAY, NOON, Crawl, Died, DiesAtCommit, policy, taking
 
-from crawl_pipeline import corpus, maintenance
+from crawl_pipeline import corpus, extracting, maintenance
 from crawl_pipeline.contents import ContentSeen
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
@@ -192,6 +192,24 @@ def test_a_file_is_asked_only_if_its_filter_may_hold_the_content(tmp_path):
     old = replace(page, body_hash=known["body_hash"])
     found = seen.stored(crawl.lake, [replace(new, page=old)], crawl.rules)
     assert found == {(known["body_hash"], "utf-8"): known["round"]}
+
+
+def test_bodies_come_out_as_files_each_content_once_and_nothing_of_what_is_forgotten(tmp_path):
+    crawl = crawl_of(tmp_path, "a.test", "b.test")
+    crawl.work()
+
+    assert extracting.extract(crawl.lake, tmp_path / "all") == (2 * 4, 3 + 2)
+    listed = pl.read_csv(tmp_path / "all" / "pages.csv")
+    for url, file in listed.select("url", "file").iter_rows():
+        served = crawl.documents().filter(url=url)["body"].item()
+        assert (tmp_path / "all" / file).read_bytes() == served
+        assert file.endswith(".html")
+
+    crawl.order("forget", "a.test").work()
+    assert extracting.extract(crawl.lake, tmp_path / "left") == (4, 4)
+    assert extracting.extract(crawl.lake, tmp_path / "one", "url like '%/1'") == (1, 1)
+    with pytest.raises(corpus.QueryError):
+        extracting.extract(crawl.lake, tmp_path / "none", "nonsense")
 
 
 class SeesNoContents:

@@ -6,17 +6,23 @@ A document goes the way of a fetched page: read and stripped if it is HTML, then
 import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import polars as pl
 
+from crawl_pipeline import corpus
 from crawl_pipeline.core import fingerprint, page, sketches, stripping, templates, tokens
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.tables import PAGES, ROUNDS
 from crawl_pipeline.fetch import decoding
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.testing import Host
+from crawl_pipeline.testing.sites import Answer, plain, routes
 from tests.conformance.cases import Json
 from tests.conformance.kinds.adapter import Adapters, Input, octets
+from tests.scenarios.crawls import Crawl
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 BODY_LIMIT = 100_000_000
@@ -65,6 +71,28 @@ def exact(given: Input) -> dict[str, Json]:
     return {"groups": list(groups.values())}
 
 
+def store(given: Input) -> dict[str, Json]:
+    """Crawl the pages, then ask the lake what it has stored, and what is the same."""
+    hosts = [Host(name, routes(own)) for name, own in _by_host(given["pages"]).items()]
+    with tempfile.TemporaryDirectory() as root:
+        crawl = Crawl(Path(root), *hosts).seed(*(sent["url"] for sent in given["pages"]))
+        crawl.work()
+        urls = "select list_sort(list(url)) as urls from pages group by content_round, body_hash having count(*) > 1"
+        return {
+            "bodies_stored": crawl.rows("contents").height,
+            "urls_recorded": crawl.rows("pages")["url"].n_unique(),
+            "same_content": corpus.query(crawl.lake, urls)["urls"].sort().to_list(),
+        }
+
+
+def _by_host(pages: list[Input]) -> dict[str, dict[str, Answer]]:
+    hosts: dict[str, dict[str, Answer]] = {}
+    for sent in pages:
+        parts = urlsplit(sent["url"])
+        hosts.setdefault(parts.netloc, {})[parts.path] = plain(sent["body"], content_type="text/html")
+    return hosts
+
+
 def hamming(given: Input) -> dict[str, Json]:
     """Look a fingerprint up in the block index."""
     known = _simhashes(given["fingerprints"].values()).with_columns(
@@ -111,6 +139,7 @@ def _minhash(words: list[str]) -> sketches.Signatures:
 ADAPTERS: Adapters = {
     ("dedup", "near"): near,
     ("dedup", "exact"): exact,
+    ("dedup", "store"): store,
     ("dedup", "hamming"): hamming,
     ("dedup", "roundtrip"): roundtrip,
     ("dedup", "jaccard"): jaccard,
