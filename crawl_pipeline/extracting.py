@@ -3,7 +3,7 @@
 Reads the lake and writes into one folder. Names of files are hashes, never taken from a URL.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -32,7 +32,9 @@ def extract(lake: Lake, folder: Path, where: str = "true") -> tuple[int, int]:
     """
     pages = corpus.query(lake, _NEWEST.format(where=where))
     contents = pages.unique("body_hash", maintain_order=True)
-    names = {row["body_hash"]: _name(row) for row in contents.iter_rows(named=True)}
+    names = {
+        body_hash: _name(body_hash, kind) for body_hash, kind in contents.select("body_hash", "content_type").rows()
+    }
     folder.mkdir(parents=True, exist_ok=True)
     for body_hash, body in _bodies(lake, contents.sort("content_round")):
         (folder / names[body_hash]).write_bytes(body)
@@ -41,9 +43,9 @@ def extract(lake: Lake, folder: Path, where: str = "true") -> tuple[int, int]:
     return pages.height, len(names)
 
 
-def _name(page: Mapping[str, object]) -> str:
-    kind = str(page["content_type"] or "").partition(";")[0].strip().lower()
-    return f"{bytes(page['body_hash']).hex()}{_ENDINGS.get(kind, '')}"  # type: ignore[arg-type]
+def _name(body_hash: bytes, content_type: str | None) -> str:
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    return f"{body_hash.hex()}{_ENDINGS.get(kind, '')}"
 
 
 def _bodies(lake: Lake, contents: pl.DataFrame) -> Iterator[tuple[bytes, bytes]]:
