@@ -55,12 +55,13 @@ def _point_to_first(opened: DeltaTable, doubles: pl.DataFrame) -> None:
 
     def decide(found: deltalake.DeltaTable) -> Change | None:
         rows = opened.rows(opened.files(found)).with_columns(charset.alias("_charset"))
-        at = {"left_on": ["content_round", "body_hash", "_charset"], "right_on": _AT}
-        touched = rows.join(doubles.lazy(), how="semi", **at).select("bucket", "round").unique().collect()
+        at = ["content_round", "body_hash", "_charset"]
+        pointing = rows.join(doubles.lazy(), left_on=at, right_on=_AT, how="semi")
+        touched = pointing.select("bucket", "round").unique().collect()
         if touched.is_empty():
             return None
         of_rounds = rows.join(touched.lazy(), on=["bucket", "round"], how="semi")
-        pointed = of_rounds.join(doubles.lazy(), how="left", **at).with_columns(
+        pointed = of_rounds.join(doubles.lazy(), left_on=at, right_on=_AT, how="left").with_columns(
             content_round=pl.coalesce("first", "content_round")
         )
         changed = pointed.select(opened.table.column_names).sort("round", *opened.table.sorted_by).collect()
