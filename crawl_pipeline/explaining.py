@@ -90,7 +90,11 @@ def _why_held(lake: Lake, row: dict[str, Any], policy: Policy, now: datetime) ->
         return None
     found = marking.pattern_of(lake, row["bucket"], row["url"])
     if found is None or found["action"] != traps.BLOCKED:
-        return None
+        path = marking.held_path(lake, row["bucket"], row["url"], policy)
+        return path and (
+            f'it waits: {traps.HELD_PATH} ({path}, whatever its parameters; `crawl sql "select * from patterns"` has '
+            f"the counts of each); `crawl release {row['host']}` takes it back"
+        )
     return (
         f"it waits: {traps.HELD_BACK} since {found['acted_at']:%F %T} UTC ({traps.in_words(found, policy)}); another "
         f"share of the pattern is looked at from {found['probe_at']:%F %T} UTC on; `crawl release "

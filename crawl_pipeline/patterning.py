@@ -69,19 +69,18 @@ class _Named:
     _patterns: pl.DataFrame
     _words: pl.DataFrame
     split: pl.DataFrame
-    """Shapes (host, shape) of which a segment has become a literal in this round."""
+    """Paths of shapes (host, path) of which a segment has become a literal in this round."""
 
     @classmethod
     def of(cls, known: pl.DataFrame, admitted: pl.DataFrame, others: list[pl.DataFrame], policy: Policy) -> "_Named":
         """Learn literals from the URLs that became known, and name all URLs of the round."""
         new = url_patterns.keyed(admitted).select("host", "shape", known_count=pl.lit(1, pl.Int64))
-        sums = (
-            pl.concat([known.select(new.columns), new]).group_by("host", "shape").agg(known=pl.col("known_count").sum())
-        )
+        counted = pl.concat([known.select(new.columns), new]).with_columns(path=url_patterns.path_of("shape"))
+        sums = counted.group_by("host", "path").agg(known=pl.col("known_count").sum())
         learnt = url_patterns.grown(words(known), admitted, sums)
         old = url_patterns.literals_of(words(known))
         split = url_patterns.literals_of(learnt).join(old, on=list(url_patterns.WORDS), how="anti")
-        kept = words(known).join(learnt, on=["host", "shape"], how="anti")
+        kept = words(known).join(learnt, on=["host", "path"], how="anti")
         urls = [part.select("host", "url") for part in (admitted, *others)]
         urls += [
             part.drop_nulls("source_url").select("host", url="source_url")
@@ -92,7 +91,7 @@ class _Named:
             pl.concat(urls).unique(), url_patterns.literals_of(pl.concat([learnt, kept.select(learnt.columns)]))
         )
         names = traps.bounded(named, known, policy.traps.patterns)
-        return cls(admitted, names, learnt, split.select("host", "shape").unique())
+        return cls(admitted, names, learnt, split.select("host", "path").unique())
 
     def of_urls(self, frame: pl.DataFrame, url: str = "url") -> pl.DataFrame:
         """Add pattern and shape of a column of URLs."""
@@ -102,14 +101,14 @@ class _Named:
     def known(self) -> pl.DataFrame:
         """How many URLs of each pattern became known; shapes with new words are there too, with none."""
         count = self.of_urls(self._admitted).group_by(_KEYED).agg(known_count=pl.len().cast(pl.Int64))
-        shapes = self._words.select("host", pattern="shape", shape="shape").unique()
+        shapes = self._words.select("host", pattern="path", shape="path").unique()
         told = shapes.join(self._patterns.filter(pl.col("pattern") == traps.REST), on="host", how="anti")
         return pl.concat([count, told.with_columns(known_count=pl.lit(0, pl.Int64))])
 
     def with_segments(self, learnt: pl.DataFrame) -> pl.DataFrame:
         """Put what was learnt of shapes into their rows."""
         inner = pl.struct("place", "segment", "count", "literal")
-        segments = self._words.group_by("host", pattern="shape").agg(_new=inner)
+        segments = self._words.group_by("host", pattern="path").agg(_new=inner)
         both = learnt.join(segments, on=["host", "pattern"], how="left", maintain_order="left")
         return both.with_columns(segments=pl.coalesce("_new", "segments")).drop("_new")
 

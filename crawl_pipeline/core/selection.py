@@ -71,7 +71,7 @@ def judge(
     of_hosts = quota(named, left, policy, now, seconds).join(merit.of_hosts(hosts, policy), on="host")
     rows = due.with_columns(draw=draws(due, policy, seed)).join(of_hosts, on="host", how="left")
     rows = merit.valued(rows.with_columns(pl.col("quota").fill_null(0)), policy, now)
-    rows = rows.with_columns(_on_trial=_on_trial(rows, policy))
+    rows = rows.with_columns(_on_trial=_on_trial(rows))
     ranked = sharing.ranked(rows.filter(~pl.col("_on_trial")), policy.round.floor)
     ranked = pl.concat([ranked, rows.filter("_on_trial").with_columns(rank=pl.lit(None, pl.Int64))])
     in_turn = (pl.col("rank") <= pl.col("quota")).fill_null(value=False)
@@ -169,11 +169,11 @@ def draws(due: pl.DataFrame, policy: Policy, seed: int) -> pl.Series:
     return pl.Series("draw", -np.log(uniform(due["url_hash"].to_numpy(), seed)) / weights)
 
 
-def _on_trial(drawn: pl.DataFrame, policy: Policy) -> pl.Expr:
+def _on_trial(drawn: pl.DataFrame) -> pl.Expr:
     """Which URLs of a pattern in doubt are beyond the few by which it is judged: those drawn last."""
     if "trial" not in drawn.columns:
         return pl.lit(value=False)
-    beyond = pl.col("draw").rank("ordinal").over("trial") > policy.traps.doubt_urls
+    beyond = pl.col("draw").rank("ordinal").over("trial") > pl.col("trial_most")
     return pl.col("trial").is_not_null() & beyond
 
 

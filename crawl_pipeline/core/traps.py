@@ -14,6 +14,10 @@ The score stays within the last two, so that the test goes on for ever: what was
 blocked after 24 such pages in a row, which happens to an ordinary pattern less than once in a million times
 (exp(-9.2 - 4.6)); what is blocked and turns out good in probes is let go after three.
 
+A trap has no end, so only what grows is blocked: a pattern of which GROWN URLs have become known since its pages began
+to repeat others. Of a shop every product of which has been seen in one of its colours the other colours are left; they
+are copies, but few, and are drawn seldom.
+
 What a calendar or a list of facets looks like (`signals`) counts as up to MOST_SIGNALS more worthless pages, and only
 where pages themselves say as much: it never acts alone. A pattern that other sites link to, that a sitemap names, or of
 the front page is never blocked, only drawn seldom.
@@ -28,6 +32,7 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
+from crawl_pipeline.core import url_patterns
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import PATTERNS
 
@@ -37,6 +42,8 @@ WORTHLESS = {"exact": "exact_count", "near": "near_count", "thin": "thin_count",
 """Verdicts of worthless pages, and the column that counts each."""
 HELD_BACK = "pattern blocked as a trap"
 """Why a URL of a blocked pattern is left out."""
+HELD_PATH = "patterns of its path blocked as a trap"
+"""Why a URL is left out whose pattern is not judged yet, while others of its path are found to be traps together."""
 ON_TRIAL = "pattern under suspicion"
 """Why more URLs of a pattern in doubt than are needed to judge it are left out."""
 REST = "*"
@@ -46,6 +53,12 @@ MOST_SIGNALS = 4
 LEAST_LINKS = 20
 """Links of a pattern's pages from which on they tell something."""
 EXAMPLES = 3
+FEW = 4
+"""URLs of a pattern in doubt that a fetch list may have at least."""
+MANY = 3
+"""Patterns of one path from which on they are judged together."""
+GROWN = 8
+"""URLs of a pattern that have become known since its pages began to be worthless, from which on it grows."""
 NAMES = (
     "sort", "order", "view", "sid", "session", "sessionid", "phpsessid", "jsessionid", "date", "day", "month", "year",
     "replytocom", "filter",
@@ -94,7 +107,7 @@ class News:
     trials: `url`, `verdict` and `like`, the URL of the page that it repeats, in the order of their visits;
     counts: some of COUNTS, to be added; linked: `linked_from`, a site's hash or null, and `listed`;
     released: patterns that a person released (host, pattern);
-    split: shapes (host, shape) of which a segment has become a literal.
+    split: paths of shapes (host, path) of which a segment has become a literal.
     """
 
     trials: pl.DataFrame
@@ -107,13 +120,19 @@ class News:
 def learn(before: pl.DataFrame, news: News, now: datetime, policy: Policy) -> pl.DataFrame:
     """Give the new rows of the patterns that the news are about. `before`: rows of `patterns` of their hosts."""
     told = [frame.select(*KEY, "shape") for frame in (news.trials, news.counts, news.linked)]
-    keys = pl.concat([*told, before.join(news.released, on=KEY, how="semi").select(*KEY, "shape")]).unique(KEY)
+    shapes = before.filter(pl.col("pattern") == pl.col("shape")).with_columns(path=url_patterns.path_of("shape"))
+    told += [
+        before.join(news.released, on=KEY, how="semi").select(*KEY, "shape"),
+        shapes.join(news.split, on=["host", "path"], how="semi").select(*KEY, "shape"),
+    ]
+    keys = pl.concat(told).unique(KEY)
     rows = keys.join(before.drop("shape"), on=KEY, how="left", maintain_order="left")
     rows = rows.with_columns(
         pl.col(COUNTS).fill_null(0), pl.col("trap_score").fill_null(0.0), pl.col("action").fill_null(NONE),
         pl.col("listed").fill_null(value=False),
     )  # fmt: skip
     rows = _split(rows, before, news.split, Steps.of(policy))
+    rows = rows.with_columns(_known="known_count")
     rows = _linked(_counted(rows, _verdict_counts(news.trials), news.counts), news.linked, policy)
     rows = _examples(_scored(rows, news.trials, Steps.of(policy)), news.trials)
     rows = _released(rows, news.released, now, policy)
@@ -162,6 +181,35 @@ def weight_of_evidence(policy: Policy) -> pl.Expr:
     return score + pl.when(score >= MOST_SIGNALS * step).then(step * seen.clip(0, MOST_SIGNALS)).otherwise(0.0)
 
 
+def paths(patterns: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Paths with queries (host, path) whose patterns are in doubt together, and if all of them are `held`.
+
+    A list with facets has a pattern per choice of parameters, and few pages of each are seen. Their scores are the logs
+    of likelihood ratios of different pages, so that their sum tests whether all are traps. It takes MANY patterns of
+    one path, of which some grow, none is spared and none was cleared.
+    """
+    with_query = patterns.filter(pl.col("pattern").str.contains("?", literal=True) & (pl.col("trial_count") > 0))
+    bad = ~pl.any_horizontal(spared(policy).values()) & (pl.col("action") != CLEARED)
+    sums = with_query.group_by("host", path=url_patterns.path_of("pattern")).agg(
+        pl.len().alias("_patterns"), pl.col("trap_score").sum().alias("_score"), bad.all().alias("_bad"),
+        (pl.col("known_count") - pl.col("known_before_count").fill_null(0)).sum().alias("_grown"),
+        known_count=pl.col("known_count").sum(),
+    )  # fmt: skip
+    held = (
+        pl.col("_bad") & (pl.col("_patterns") >= MANY) & (pl.col("_grown") >= GROWN)
+        & (pl.col("_score") >= Steps.of(policy).block) & (policy.traps.act == "block")
+    )  # fmt: skip
+    doubted = pl.col("_score") > 0
+    return sums.filter(doubted).select("host", "path", "known_count", trap_score="_score", held=held)
+
+
+def needed(policy: Policy) -> pl.Expr:
+    """How many more pages are needed to judge what has a `trap_score`, if they are worthless; a few at least."""
+    steps = Steps.of(policy)
+    pages = ((steps.block - pl.col("trap_score")) / steps.worthless).ceil().cast(pl.Int64) + 1
+    return pages.clip(FEW, max(FEW, policy.traps.doubt_urls))
+
+
 def in_words(row: Mapping[str, object], policy: Policy) -> str:
     """Say what is known of a pattern, with its evidence: for people."""
     one = PATTERNS.frame([dict(row)])
@@ -180,7 +228,8 @@ def _split(rows: pl.DataFrame, before: pl.DataFrame, split: pl.DataFrame, steps:
     """
     mark = split.unique().with_columns(_split=pl.lit(value=True))
     whole = before.filter(pl.col("pattern") == pl.col("shape")).select("host", "shape", _whole="trap_score")
-    both = rows.join(mark, on=["host", "shape"], how="left", maintain_order="left")
+    both = rows.with_columns(path=url_patterns.path_of("shape"))
+    both = both.join(mark, on=["host", "path"], how="left", maintain_order="left").drop("path")
     both = both.join(whole, on=["host", "shape"], how="left", maintain_order="left")
     new, taken = pl.col("acted_at").is_null(), pl.col("_split") & (pl.col("pattern") == pl.col("shape"))
     suspected = pl.col("_whole").fill_null(0.0).clip(0.0, steps.suspicious)
@@ -222,6 +271,8 @@ def _scored(rows: pl.DataFrame, trials: pl.DataFrame, steps: Steps) -> pl.DataFr
     """The test itself: a pattern's pages one after the other, since the score may not pass its ends."""
     of = trials.group_by(KEY, maintain_order=True).agg(_verdicts="verdict")
     both = rows.join(of, on=KEY, how="left", maintain_order="left")
+    calm = pl.when(pl.col("trap_score") <= 0).then("_known").otherwise(pl.coalesce("known_before_count", pl.lit(0)))
+    both = both.with_columns(known_before_count=calm).drop("_known")
     pairs = both.select("trap_score", "_verdicts").iter_rows()
     found = [steps.after(score, verdicts or ()) for score, verdicts in pairs]
     made = pl.DataFrame(found, schema={"trap_score": pl.Float64, "_led": pl.Boolean}, orient="row")
@@ -253,13 +304,15 @@ def _acted(rows: pl.DataFrame, now: datetime, policy: Policy) -> pl.DataFrame:
     """Decide what is done about each pattern; what is blocked stays so until its score is no longer suspicious."""
     steps, rule = Steps.of(policy), policy.traps
     evidence, was = weight_of_evidence(policy), pl.col("action")
-    held = (was == BLOCKED) | pl.col("_led")
+    grown = pl.col("known_count") - pl.col("known_before_count") >= GROWN
+    held = (was == BLOCKED) | (pl.col("_led") & grown)
     fresh = (
         pl.col("released_at").fill_null(datetime.min.replace(tzinfo=now.tzinfo)) + timedelta(seconds=rule.released_s)
         > now
     )
     may_block = ~pl.any_horizontal(spared(policy).values()) & ~fresh & (rule.act == "block")
-    blocked = may_block & ((evidence >= steps.block - 1e-9) | (held & (evidence >= steps.suspicious)))
+    proved = grown & (evidence >= steps.block - 1e-9)
+    blocked = may_block & (proved | (held & (evidence >= steps.suspicious)))
     action = (
         pl.when(blocked).then(pl.lit(BLOCKED))
         .when((evidence >= steps.suspicious) & (rule.act != "record")).then(pl.lit(THROTTLED))

@@ -2,12 +2,13 @@
 
 A URL's *shape* is its path with a class in place of each segment, and the sorted names of its query parameters:
 `/{slug}/{int}/{int}?view`. It is told from the URL alone. A *pattern* is a shape in which frequent segments stand as
-they are: `/calendar/{int}/{int}?view`. Which are frequent is learnt per host and shape (`grown`): a segment becomes a
-literal once at least LITERAL_URLS known URLs, and LITERAL_SHARE of those of the shape, have it in that place, and stays
-one, so that counts kept by pattern go on meaning the same. Where a place would have over SIBLINGS literals they are
-merged again (the pattern tree of Lei et al. 2010, WWW): then the place holds content, not structure.
+they are: `/calendar/{int}/{int}?view`. Which are frequent is learnt per host and path of shapes, whatever parameters
+follow (`grown`): a segment becomes a literal once at least LITERAL_URLS known URLs, and LITERAL_SHARE of those of the
+path, have it in that place, and stays one, so that counts kept by pattern go on meaning the same. Where a place would
+have over SIBLINGS literals they are merged again (the pattern tree of Lei et al. 2010, WWW): then the place holds
+content, not structure.
 
-Nothing is fetched or remembered here. Bounds: a shape keeps CANDIDATES segments that may become literals, those counted
+Nothing is fetched or remembered here. Bounds: a path keeps CANDIDATES segments that may become literals, those counted
 most, so that of millions of words none costs memory. Columns at a time: a round finds tens of thousands of URLs.
 
 Invariant: a pattern depends on the URL and on the literals it is given, never on the order of URLs.
@@ -27,7 +28,7 @@ LONGEST = 40
 MERGED = ""
 """In place of a segment: the place has had too many literals and takes no more. No segment is empty."""
 
-WORDS = {"host": pl.String, "shape": pl.String, "place": pl.Int8, "segment": pl.String}
+WORDS = {"host": pl.String, "path": pl.String, "place": pl.Int8, "segment": pl.String}
 
 _ESCAPES = r"%[0-9A-Fa-f]{2}"
 _DATE = r"^(19|20)\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?|(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01]))$"
@@ -52,10 +53,10 @@ def literals_of(words: pl.DataFrame) -> pl.DataFrame:
 
 
 def grown(words: pl.DataFrame, rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """What is learnt of shapes, with URLs that became known.
+    """What is learnt of paths, with URLs that became known.
 
-    words: columns WORDS, count and literal, so far; rows: host and url of new URLs; known: host, shape and `known`, how
-    many URLs of the shape there are with these. Gives the words of the shapes that the new URLs have.
+    words: columns WORDS, count and literal, so far; rows: host and url of new URLs; known: host, path and `known`, how
+    many URLs of the path there are with these. Gives the words of the paths that the new URLs have.
     """
     found = rows.select("host", "url").unique().with_row_index("_url")
     segments = _segments(found)
@@ -64,19 +65,19 @@ def grown(words: pl.DataFrame, rows: pl.DataFrame, known: pl.DataFrame) -> pl.Da
     both = pl.concat([words.select(new.columns), new]).group_by(list(WORDS)).agg(
         pl.col("count").sum(), pl.col("literal").any()
     )  # fmt: skip
-    both = both.join(known.select("host", "shape", "known"), on=["host", "shape"], how="left")
+    both = both.join(known.select("host", "path", "known"), on=["host", "path"], how="left")
     return _kept(_merged(both.with_columns(literal=pl.col("literal") | _is_frequent()).drop("known")))
 
 
 def _is_frequent() -> pl.Expr:
-    closed = (pl.col("segment") == MERGED).any().over("host", "shape", "place")
+    closed = (pl.col("segment") == MERGED).any().over("host", "path", "place")
     often = (pl.col("count") >= LITERAL_URLS) & (pl.col("count") >= LITERAL_SHARE * pl.col("known").fill_null(0))
     return often & ~closed
 
 
 def _merged(words: pl.DataFrame) -> pl.DataFrame:
     """Take literals back where a place has too many, and leave a mark that says so."""
-    place = ["host", "shape", "place"]
+    place = ["host", "path", "place"]
     full = words.filter("literal").group_by(place).len().filter(pl.col("len") > SIBLINGS).select(place)
     if full.is_empty():
         return words
@@ -88,7 +89,7 @@ def _merged(words: pl.DataFrame) -> pl.DataFrame:
 def _kept(words: pl.DataFrame) -> pl.DataFrame:
     """Literals, and of each shape the candidates that were counted most."""
     rest = words.filter(~pl.col("literal")).sort("count", "place", "segment", descending=[True, False, False])
-    first = rest.group_by("host", "shape", maintain_order=True).head(CANDIDATES)
+    first = rest.group_by("host", "path", maintain_order=True).head(CANDIDATES)
     return pl.concat([words.filter("literal"), first.select(words.columns)]).sort(list(WORDS))
 
 
@@ -142,7 +143,13 @@ def _class(text: pl.Expr) -> pl.Expr:
 
 
 def _shapes(segments: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    return _joined(segments, _names(found), "class").rename({"_joined": "shape"})
+    made = _joined(segments, _names(found), "class").rename({"_joined": "shape"})
+    return made.with_columns(path=path_of("shape"))
+
+
+def path_of(pattern: str) -> pl.Expr:
+    """The part of a pattern or shape before its parameters."""
+    return pl.col(pattern).str.splitn("?", 2).struct.field("field_0")
 
 
 def _joined(segments: pl.DataFrame, names: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -23,7 +23,7 @@ LAST = (
 ASKED_AGAIN = timedelta(minutes=10)
 """Due URLs whose hosts may not be asked yet are looked at again so long after the round that found them waiting."""
 
-FOR_GOOD = ("host paused", blocks.HOSTS, blocks.SITES, blocks.URLS, traps.HELD_BACK)
+FOR_GOOD = ("host paused", blocks.HOSTS, blocks.SITES, blocks.URLS, traps.HELD_BACK, traps.HELD_PATH)
 FOR_A_WHILE = ("host waits", "host put aside", "host's day is full", "site's day is full", "robots.txt unreachable")
 
 

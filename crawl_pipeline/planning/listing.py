@@ -71,7 +71,7 @@ def due(
     `fresh`: rows of this round, just admitted or changed by an order; they stand for those that are stored;
     `released`: patterns that people release.
     """
-    marks = marking.marks(sight, pl.DataFrame(schema=evidence.RELEASED) if released is None else released)
+    marks = marking.marks(sight, pl.DataFrame(schema=evidence.RELEASED) if released is None else released, policy)
     stored = marking.treated(_due_in(sight, [0], policy, marks).drop("layer").collect(), marks, policy, sight.now)
     sliced, unread = _of_large_hosts(sight, policy, marks, enough)
     new = fresh.filter(pl.col("due_at") <= sight.now).select(*_DRAWN, *_told(policy, marks))

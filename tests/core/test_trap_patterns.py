@@ -22,7 +22,8 @@ NOTHING = PATTERNS.empty()
 def news(*verdicts: str, pattern: str = PATTERN, released=False, split=False, **others) -> News:
     key = {"host": "a.test", "pattern": pattern, "shape": "/{slug}/{int}"}
     trials = [key | {"url": f"http://a.test/{n}", "verdict": v, "like": None} for n, v in enumerate(verdicts)]
-    counts = [key | {name: value for name, value in others.items() if name in traps.COUNTS}]
+    grows = {"known_count": 50} | {name: value for name, value in others.items() if name in traps.COUNTS}
+    counts = [key | grows]
     linked = [
         key | {"linked_from": site, "listed": others.get("listed", False)} for site in others.get("sites", [None])
     ]
@@ -30,7 +31,8 @@ def news(*verdicts: str, pattern: str = PATTERN, released=False, split=False, **
         pl.DataFrame(trials, schema=TRIAL), pl.DataFrame(counts).with_columns(pl.selectors.integer().cast(pl.Int64)),
         pl.DataFrame(linked, schema_overrides={"linked_from": pl.Int64}),
         pl.DataFrame([key] if released else [], schema={"host": pl.String, "pattern": pl.String}),
-        pl.DataFrame([key] if split else [], schema={"host": pl.String, "shape": pl.String}),
+        pl.DataFrame([{"host": "a.test", "path": key["shape"]}] if split else [],
+                     schema={"host": pl.String, "path": pl.String}),
     )  # fmt: skip
 
 
@@ -111,6 +113,13 @@ def test_the_front_page_is_never_blocked():
     assert learnt["action"].item() == THROTTLED
 
 
+def test_copies_of_which_there_are_no_more_are_drawn_seldom_and_never_blocked():
+    told = news(*[GOOD] * 9)
+
+    assert row(told, news(*["near"] * 40, known_count=7))["action"] == THROTTLED
+    assert row(told, news(*["near"] * 40, known_count=8))["action"] == BLOCKED
+
+
 SIGNS = {"out_link_count": 100, "own_link_count": 100, "step_link_count": 100, "new_url_count": 500}
 
 
@@ -168,3 +177,14 @@ def test_what_is_known_is_said_in_words():
     said = traps.in_words(row(news(*["near"] * 20, GOOD, **SIGNS)), policy())
 
     assert said.startswith("/cal/{int} is blocked: of 21 pages judged 20 near; score 7.6, with: its links lead back")
+
+
+def test_patterns_of_one_path_are_judged_together_when_none_is_good():
+    names = ("a", "b", "c")
+    bad = [news(*["near"] * 6, pattern=f"/list?{name}") for name in names]
+    rows = pl.concat([traps.learn(NOTHING, one, NOON, policy()) for one in bad])
+    good = traps.learn(NOTHING, news(*[GOOD] * 5, pattern="/list?page"), NOON, policy())
+
+    assert traps.paths(rows, policy()).select("path", "held").rows() == [("/list", True)]
+    assert not traps.paths(pl.concat([rows, good]), policy())["held"].any()
+    assert not traps.paths(rows.head(2), policy())["held"].any()

@@ -21,7 +21,11 @@ def shape(path: str) -> str:
 
 def learnt(*paths: str, words: pl.DataFrame = NO_WORDS, known: int | None = None) -> pl.DataFrame:
     named = url_patterns.keyed(of_host(*paths))
-    counts = named.group_by("host", "shape").agg(known=pl.len() if known is None else pl.lit(known))
+    counts = (
+        named.with_columns(path=url_patterns.path_of("shape"))
+        .group_by("host", "path")
+        .agg(known=pl.len() if known is None else pl.lit(known))
+    )
     return url_patterns.grown(words, of_host(*paths), counts)
 
 
@@ -55,6 +59,12 @@ def test_a_segment_of_many_urls_becomes_a_literal_and_others_do_not():
     assert patterns(words, "/calendar/99", "/shop/1", "/calendar/x") == [
         "/calendar/{int}", "/{slug}/{int}", "/{slug}/{slug}",
     ]  # fmt: skip
+
+
+def test_segments_count_whatever_parameters_follow():
+    words = learnt(*(f"/list/{n}?a={n}" for n in range(12)), *(f"/list/{n}?b={n}&c=1" for n in range(12)))
+
+    assert patterns(words, "/list/99?a=1", "/list/99?z=1") == ["/list/{int}?a", "/list/{int}?z"]
 
 
 def test_literals_add_up_over_rounds_and_stay():

@@ -7,7 +7,8 @@ from crawl_pipeline import corpus, ordering, rebucketing
 from crawl_pipeline.explaining import explain
 from crawl_pipeline.testing import Host
 from crawl_pipeline.testing.shapes import calendar, session_ids
-from crawl_pipeline.testing.sites import below, robots, tree
+from crawl_pipeline.testing.sites import Answer, Request, below, prose, robots, tree
+from crawl_pipeline.testing.trap_web import html as page
 
 CALENDAR = "/cal/{int}/{int}"
 
@@ -96,3 +97,24 @@ def _now(crawl: Crawl):
         return crawl.now
 
     return now
+
+
+def test_facets_are_held_by_their_path_and_that_is_explained(tmp_path):
+    crawl = Crawl(tmp_path, Host("a.test", robots(facets_alike, ""))).seed("http://a.test/")
+    crawl.work(seconds=3_000)
+    held = crawl.tally("left_out")["patterns of its path blocked as a trap"]
+    waiting = crawl.rows("frontier").filter(status="waiting")["url"]
+
+    said = [explain(crawl.lake, crawl.rules, url, crawl.run(_now(crawl))).because for url in waiting.head(3)]
+
+    assert len(crawl.asked("a.test")) <= 50
+    assert held > 0
+    assert all("blocked as a trap" in one and "crawl release" in one for one in said)
+    crawl.check()
+
+
+def facets_alike(request: Request) -> Answer:
+    chosen = [pair for pair in request.query.split("&") if pair]
+    names = ("colour", "size", "brand", "price", "sort")
+    hrefs = ["/shop?" + "&".join([*chosen, f"{name}={value}"]) for name in names for value in range(3)]
+    return page("Things to buy", hrefs if len(chosen) < 6 else [], prose("shop"))
