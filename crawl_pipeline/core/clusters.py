@@ -154,7 +154,7 @@ class Clusters:
 
     def signatures(self, at: Places) -> pl.DataFrame:
         """Signatures of texts by their places, as `fingerprint` takes them."""
-        minhash = pl.Series("minhash", _binary(self.minhashes[at]))
+        minhash = pl.Series("minhash", stored_minhash(self.minhashes[at]))
         enough = pl.col("token_count") >= fingerprint.FEWEST
         return pl.DataFrame(
             {"token_count": self.words[at], "main_hash": self.hashes[at], "simhash": self.simhashes[at],
@@ -237,7 +237,7 @@ class Clusters:
         at = at[self.words[at] >= fingerprint.FEWEST]
         if not len(at):
             return np.empty(0, np.int32), np.empty(0, np.int64)
-        keys = fingerprint.bands(pl.Series(_binary(self.minhashes[at]))).explode().to_numpy().astype(np.int64)
+        keys = fingerprint.bands(pl.Series(stored_minhash(self.minhashes[at]))).explode().to_numpy().astype(np.int64)
         return np.repeat(at, fingerprint.BANDS), keys
 
     def _members(self, heads: Places) -> Places:
@@ -397,7 +397,7 @@ def _crowded_keys(crowds: dict[int, Any]) -> Numbers:
     return np.fromiter(crowds, np.int64, len(crowds))
 
 
-def _binary(minhashes: npt.NDArray[np.uint32]) -> pl.Series:
+def stored_minhash(minhashes: npt.NDArray[np.uint32]) -> pl.Series:
     """MinHashes as they are stored: 128 numbers of 32 bits, little endian."""
     rows = np.ascontiguousarray(minhashes, "<u4")
     offsets = np.arange(len(rows) + 1, dtype=np.int64) * 4 * WIDTH
