@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from crawls import DAY, Crawl, policy
 
-from crawl_pipeline import corpus, duplicates
+from crawl_pipeline import corpus, duplicates, explaining
 from crawl_pipeline.core import fingerprint, urls
 from crawl_pipeline.core.clusters import Clusters
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FETCHES, FRONTIER, ORDERS, PAGES, ROUNDS
 from crawl_pipeline.lake import Lake, Overtaken
+from crawl_pipeline.testing import Host
+from crawl_pipeline.testing.sites import html, robots, routes
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BUCKETS = 4
@@ -265,3 +268,46 @@ def test_analysts_see_duplicates_without_single_pages(pages):
     with corpus.connect(pages.lake) as connection:
         seen = corpus.read(connection, "select url, canonical, reason from duplicates order by url")
     assert seen.rows() == [("http://b.test/b", "http://a.test/", "nearly the same text")]
+
+
+def test_a_copy_waits_ten_times_as_long_for_its_visits_and_says_why(tmp_path):
+    """Three pages that never change; one is a copy of another. Found between the first and the second visit."""
+    said = {"a.test": ARTICLE, "b.test": ARTICLE, "c.test": OTHER}
+    hosts = [
+        Host(name, robots(routes({"/": lambda _, text=text: html("Page", text=text)}), ""))
+        for name, text in said.items()
+    ]
+    crawl = Crawl(tmp_path, *hosts, rules=policy(recrawl={"first_s": DAY, "shortest_s": 3_600.0}))
+    crawl.seed(*(f"http://{name}/" for name in said)).work()
+    assert duplicates.find(crawl.lake, crawl.rules).pages == 3
+    crawl.wait(1.5 * DAY)
+    crawl.work()
+
+    waits = dict(crawl.rows("change_frequency").select("host", "interval_s").iter_rows())
+    weights = dict(crawl.rows("change_frequency").select("host", pl.col("weight").round(3)).iter_rows())
+    assert weights == pytest.approx({"a.test": 1.0, "b.test": 0.1, "c.test": 1.0})
+    assert waits["b.test"] == pytest.approx(10 * waits["a.test"], rel=0.01)
+    assert waits["c.test"] == pytest.approx(waits["a.test"], rel=0.01)
+    assert crawl.url("http://b.test/")["due_at"] > crawl.url("http://a.test/")["due_at"] + timedelta(days=10)
+    explained = explaining.explain(crawl.lake, crawl.rules, "http://b.test/", NOON + timedelta(days=2))
+    assert explained.facts["duplicates"]["canonical"] == "http://a.test/"
+    assert explained.facts["duplicates"]["why"].startswith("it has the same text as http://a.test/")
+    assert explained.facts["changes"]["weight"] == pytest.approx(0.1)
+    crawl.check()
+
+
+def test_a_copy_that_changes_for_good_is_visited_like_any_page_again(tmp_path):
+    text_of_b = [ARTICLE]
+    web = {"a.test": lambda _: html("Page", text=ARTICLE), "b.test": lambda _: html("Page", text=text_of_b[0])}
+    hosts = [Host(name, robots(routes({"/": page}), "")) for name, page in web.items()]
+    crawl = Crawl(tmp_path, *hosts, rules=policy(recrawl={"first_s": DAY, "shortest_s": DAY, "longest_s": 2 * DAY}))
+    crawl.seed("http://a.test/", "http://b.test/").work()
+    duplicates.find(crawl.lake, crawl.rules)
+    text_of_b[0] = OTHER
+    for _ in range(3):
+        crawl.wait(2.5 * DAY)
+        crawl.work()
+        duplicates.find(crawl.lake, crawl.rules)
+    weights = dict(crawl.rows("change_frequency").select("host", pl.col("weight").round(3)).iter_rows())
+    assert weights == {"a.test": 1.0, "b.test": 1.0}
+    assert crawl.rows("clusters").select("canonical").unique().rows() == [(None,)]
