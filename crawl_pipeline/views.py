@@ -180,7 +180,7 @@ VIEWS = (
             "url": "canonical URL of the page",
             "canonical": "URL of the page that counts for all of its cluster",
             "reason": "same text, or nearly the same text, as the canonical page",
-            "similarity": "estimated Jaccard index of its text and the one that represents the cluster",
+            "similarity": "likeness, an estimated Jaccard index, of its text and the one that represents the cluster",
             "host": "host name of the URL",
             "since_at": "when the page came to have this canonical page [UTC]",
             "cluster_id": "hash of the text that represents the cluster; join it with clusters.cluster_id",

@@ -68,7 +68,7 @@ class _Crowded:
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Texts and what they are linked to, with the estimated Jaccard index."""
+    """Texts and what they are linked to, with how like they are."""
 
     of: Places
     to: Places
@@ -167,9 +167,9 @@ class Clusters:
         return self.signatures(at).select(pl.when(pl.lit(pl.Series(at != NOBODY))).then(pl.all()))
 
     def likeness(self, hashes: pl.Series, signatures: pl.DataFrame) -> pl.Series:
-        """Estimated Jaccard index of texts that are there with others, one by one; 0 where it cannot be told."""
+        """Likeness of texts that are there and others, one by one; 0 where it cannot be told."""
         own = self.signatures_of(hashes)
-        like = fingerprint.jaccard(own["minhash"], signatures["minhash"])
+        like = fingerprint.likeness(own, signatures)
         same = own["main_hash"] == signatures["main_hash"]
         return pl.select(pl.when(same).then(1.0).otherwise(like).fill_null(0.0)).to_series()
 
@@ -365,7 +365,7 @@ class Clusters:
     def _verified(self, of: Places, to: Places) -> _Pairs:
         a, b = self.signatures(of), self.signatures(to)
         near = fingerprint.near(a, b).to_numpy()
-        like = fingerprint.jaccard(a.filter(near)["minhash"], b.filter(near)["minhash"])
+        like = fingerprint.likeness(a.filter(near), b.filter(near))
         return _Pairs(of[near], to[near], like.fill_null(0.0).to_numpy().astype(np.float32))
 
 

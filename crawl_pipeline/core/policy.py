@@ -316,8 +316,8 @@ class Duplicates(Section):
         0.1, "share of its visits that a page keeps that is a copy of another; 1: all (copies of copies change little)",
         gt=0, le=1)  # fmt: skip
     leave_below: float = key(
-        0.75, "estimated Jaccard index below which a changed page counts as unlike its cluster; it joined at 0.8",
-        ge=0, le=0.8)  # fmt: skip
+        0.75, "likeness of two texts below which a changed page counts as unlike its cluster; it joined at 0.81",
+        ge=0, le=0.81)  # fmt: skip
     leave_after: PositiveInt = key(
         2, "visits in a row that find a page unlike its cluster, or gone, after which it leaves it"
     )

@@ -180,7 +180,8 @@ COLUMNS = _columns(
     ("clustering", pl.Int64, "", "the clustering that wrote the row: 1, 2, ...; the newest row of a page wins"),
     ("cluster_id", pl.Int64, "", "hash of the text that represents the cluster; null: the page is in none any more"),
     ("cluster_before", pl.Int64, "", "the cluster that the page, or the whole cluster, was in before; null: the same"),
-    ("similarity", pl.Float32, "", "estimated Jaccard index of the text and the one that represents the cluster"),
+    ("similarity", pl.Float32, "", "likeness, an estimated Jaccard index, of the text and the one that represents the "
+                                      "cluster"),
     ("canonical", pl.String, "", "canonical page of the cluster, chosen by the crawl; null: it has no other page"),
     ("doubts", pl.Int16, "visits", "visits in a row that found a text unlike its cluster: it leaves after some"),
     ("misses", pl.Int16, "visits", "visits in a row that found no page: it leaves after some"),
