@@ -198,14 +198,15 @@ async def _within_deadline(
             draft.address = address
             scope.deadline = min(end, trio.current_time() + limits.read_s)
 
-        async def turn(address: str) -> None:
+        async def turn(address: str) -> float:
             nonlocal end
             since, scope.deadline, draft.waits = trio.current_time(), float("inf"), True
-            await terms.turn(address)
-            now, draft.waits = trio.current_time(), False
+            now = await terms.turn(address)
+            draft.waits = False
             end = now + limits.total_s if draft.address is None else end + now - since
             # What was done before, looking the name up or trying another address, was no request at this one.
             draft.began, draft.address, scope.deadline = now, address, end
+            return now
 
         try:
             await _ask_and_read(draft, transport, terms, pulse, turn)

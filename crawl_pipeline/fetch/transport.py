@@ -262,12 +262,12 @@ class WireTransport(httpx.AsyncBaseTransport):
 
 def _once(turn: Turn) -> Turn:
     """Wait once for an address: a kept connection that turned out to be closed is replaced in the same turn."""
-    come: set[str] = set()
+    come: dict[str, float] = {}
 
-    async def first_time(address: str) -> None:
+    async def first_time(address: str) -> float:
         if address not in come:
-            await turn(address)
-            come.add(address)
+            come[address] = await turn(address)
+        return come[address]
 
     return first_time
 

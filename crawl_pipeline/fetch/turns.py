@@ -11,16 +11,18 @@ import trio
 
 from crawl_pipeline.core.slots import Slots
 
-Turn = Callable[[str], Awaitable[None]]
-"""Called with the address that is about to be asked, before each connection and request; raises NoTurn."""
+Turn = Callable[[str], Awaitable[float]]
+"""Called with the address that is about to be asked, before each connection and request; gives the moment of the start,
+in Trio's time; raises NoTurn."""
 
 
 class NoTurn(Exception):
     """The host, or its address, may not be asked before the end of the work; never leaves this package."""
 
 
-async def at_once(address: str) -> None:
+async def at_once(address: str) -> float:
     """Wait for nothing."""
+    return trio.current_time()
 
 
 @dataclass(slots=True)
@@ -36,17 +38,22 @@ class AddressTurns:
         self._slots, self._wall_s, self._stop_at = slots, wall_s, stop_at
         self._lines: dict[str, _Line] = {}
 
-    async def come(self, address: str) -> None:
-        """Sleep until a request may start at the address, which it then must; raise NoTurn if the work ends first."""
+    async def come(self, address: str) -> float:
+        """Sleep until a request may start at the address, which it then must; raise NoTurn if the work ends first.
+
+        Gives the moment from which on it has started. The next one counts from a later one: on a busy machine time
+        passes between any two lines.
+        """
         line = self._lines.setdefault(address, _Line())
         async with line.turn:
             while (wait_s := self._wait_s(address, line)) > 0:
                 if trio.current_time() + wait_s >= self._stop_at():
                     raise NoTurn
                 await trio.sleep(wait_s)
-            if trio.current_time() >= self._stop_at():
+            if (started := trio.current_time()) >= self._stop_at():
                 raise NoTurn
             line.last = self._wall_s()
+            return started
 
     def obey(self, gap_s: float) -> None:
         """Keep this gap from the next start on."""

@@ -278,6 +278,7 @@ class Server:
         if case.tls == "hangs":
             await tcp.receive_some(1)
             await trio.sleep(60)
+            return
         if case.tls == "none":
             await tcp.receive_some(65_536)
             await tcp.send_all(answer(b"<p>plain", status="400 Bad Request"))
