@@ -24,9 +24,10 @@ import trio.testing
 from bench import farm_crawl
 from crawl_pipeline.core import policy, robots, urls
 from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.fetch.bodies import Body, FoundLinks, ReadPage, Result
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lanes import Lanes
-from crawl_pipeline.fetch.reading import Body, FoundLinks, InlineReaders, Readers, ReadPage, Result
+from crawl_pipeline.fetch.reading import InlineReaders, Readers
 from crawl_pipeline.fetch.resolver import Resolver
 from crawl_pipeline.fetch.transport import WireTransport
 from crawl_pipeline.fetch.visits import HostQueue, RobotsAnswer, Target

@@ -39,8 +39,8 @@ from crawl_pipeline.core.seen import FULL
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch import reading
+from crawl_pipeline.fetch.bodies import FoundLinks, ReadPage
 from crawl_pipeline.fetch.exchange import Exchange
-from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, Target, Visit
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import Plan, SeenSet, catching_up, listing

@@ -14,7 +14,8 @@ import trio
 
 from bench.figures import report
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.fetch.reading import Body, Readers, Result
+from crawl_pipeline.fetch.bodies import Body, Result
+from crawl_pipeline.fetch.reading import Readers
 from crawl_pipeline.modules import Content, Declaration, Row
 from crawl_pipeline.modules.loading import load
 from crawl_pipeline.testing.sites import html, prose

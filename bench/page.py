@@ -25,7 +25,8 @@ from crawl_pipeline.core.page import Limits
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY
 from crawl_pipeline.fetch import reading
-from crawl_pipeline.fetch.reading import Body, ReadingRules, ReadPage
+from crawl_pipeline.fetch.bodies import Body, ReadPage
+from crawl_pipeline.fetch.reading import ReadingRules
 from crawl_pipeline.fetch.visits import Target, Visit
 
 TARGET = 2.5

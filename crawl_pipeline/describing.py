@@ -17,7 +17,7 @@ from crawl_pipeline.core import changes, fingerprint, stripping, templates, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, PAGES, TEMPLATES
 from crawl_pipeline.core.templates import Counts, Hashes
-from crawl_pipeline.fetch.reading import ReadPage
+from crawl_pipeline.fetch.bodies import ReadPage
 from crawl_pipeline.fetch.visits import Visit
 from crawl_pipeline.lake import Lake, Lease
 

@@ -26,7 +26,7 @@ from crawl_pipeline.core.tables import (
     TIME,
 )  # fmt: skip
 from crawl_pipeline.describing import Templates
-from crawl_pipeline.fetch.reading import FoundLinks
+from crawl_pipeline.fetch.bodies import FoundLinks
 from crawl_pipeline.fetch.visits import Cut, HostState, Request, RobotsAnswer, Visit, first
 from crawl_pipeline.modules.loading import NONE, Modules
 from crawl_pipeline.planning import Asked, Plan, new_hosts

@@ -17,7 +17,7 @@ from crawl_pipeline.core import fingerprint, urls, usage
 from crawl_pipeline.core.contents import Key
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CONTENTS, PAGES
-from crawl_pipeline.fetch.reading import ReadPage
+from crawl_pipeline.fetch.bodies import ReadPage
 from crawl_pipeline.fetch.visits import Request, Visit, first
 
 _Read = tuple[Visit, ReadPage, Request]

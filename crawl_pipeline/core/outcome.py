@@ -39,7 +39,7 @@ class Consequence:
 
 
 OUTCOMES: dict[str, Consequence] = {
-    "fetched": Consequence("fetched", "recrawl", says="a page or sitemap was answered and read"),
+    "fetched": Consequence("fetched", "recrawl", says="a page, sitemap or wanted file was answered and read"),
     "not_modified": Consequence("fetched", "recrawl", says="304: the stored page is still right"),
     "redirected": Consequence("redirected", "recrawl", says="3xx: the target became a link"),
     "disallowed": Consequence("refused", "robots", says="robots.txt forbids it; not asked"),

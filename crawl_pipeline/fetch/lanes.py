@@ -21,9 +21,10 @@ from crawl_pipeline.core import urls, usage
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.slots import Slots
 from crawl_pipeline.fetch import robots_desk
+from crawl_pipeline.fetch.bodies import Body, Result, media_type
 from crawl_pipeline.fetch.exchange import Clock
 from crawl_pipeline.fetch.lane import VALIDATORS, HostLane
-from crawl_pipeline.fetch.reading import Body, InlineReaders, Readers, Result, media_type
+from crawl_pipeline.fetch.reading import InlineReaders, Readers
 from crawl_pipeline.fetch.turns import AddressTurns, NoTurn
 from crawl_pipeline.fetch.visits import Cut, Elsewhere, HostQueue, Request, RobotsAnswer, Target, Visit, first
 from crawl_pipeline.fetch.wire import Headers

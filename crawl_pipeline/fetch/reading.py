@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
@@ -22,78 +22,13 @@ from crawl_pipeline.core import directives, page, sitemap, templates, urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.analysing import Analyst, Strikes, hired
+from crawl_pipeline.fetch.bodies import Body, FoundLinks, ReadPage, Result
+from crawl_pipeline.fetch.handing_over import handed_over, of_types, with_told
 from crawl_pipeline.fetch.remembering import Memory
 from crawl_pipeline.fetch.slate import Slate, on_slate
 from crawl_pipeline.modules import calling
 from crawl_pipeline.modules.calling import Told
-from crawl_pipeline.modules.declaring import Content
-from crawl_pipeline.modules.loading import NONE, Modules, Ready
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """One body to read, with what of its answer matters for reading it."""
-
-    url: str
-    cause: str
-    """What it is read as: a page, a sitemap, or a file that only modules want."""
-    body: bytes
-    content_type: str | None
-    x_robots_tag: tuple[str, ...] = ()
-    withheld: bool = False
-    """The site does not want it kept: no module is given it."""
-    obey_noindex: bool = True
-    """Nor is it, if it says noindex."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLinks:
-    """Links of one body, column by column."""
-
-    urls: tuple[str, ...] = ()
-    hashes: tuple[int, ...] = ()
-    hosts: tuple[str, ...] = ()
-    buckets: tuple[int, ...] = ()
-    kinds: tuple[str, ...] = ()
-    nofollow: tuple[bool, ...] = ()
-    lastmod_at: tuple[datetime | None, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """About how many bytes the links hold."""
-        return sum(map(len, self.urls)) + 200 * len(self.urls)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPage:
-    """What one body holds."""
-
-    links: FoundLinks
-    text: str | None = None
-    blocks: bytes = b""
-    """For each line of the text the hash by which templates know it, 32 bits; 0 for a long one."""
-    regions: bytes = b""
-    """What each line stands in: see core.text."""
-    text_hash: int | None = None
-    word_count: int = 0
-    body_hash: bytes | None = None
-    title: str | None = None
-    lang: str | None = None
-    charset: str | None = None
-    canonical_url: str | None = None
-    noindex: bool = False
-    nofollow: bool = False
-    robots_directives: str | None = None
-    is_file: bool = False
-    """No page: only modules want it."""
-    told: tuple[Told, ...] = ()
-    """What modules made of it."""
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it holds, the body apart, which its answer holds too."""
-        rows = sum(told.rows.estimated_size() for told in self.told if told.rows is not None)
-        return len(self.text or "") + self.links.size + int(rows)
+from crawl_pipeline.modules.loading import NONE, Modules
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +48,6 @@ class ReadingRules:
         """The part of the policy that reading needs."""
         limits = page.Limits(body_bytes=int(policy.parse.body_mb * 1e6), links=policy.parse.links)
         return cls(policy.agent.name, buckets, limits, modules.images, modules.endings, policy.contents.remembered)
-
-
-Result = ReadPage | str
-"""A page, or the reason why it is malformed."""
 
 
 def read_all(bodies: Sequence[Body], rules: ReadingRules) -> list[Result]:
@@ -167,7 +98,7 @@ class Readers:
 
     async def of_round(self, frames: Mapping[str, pl.DataFrame]) -> list[Told]:
         """What modules make of a round's rows."""
-        given = {one.name: _of_types(frames, one) for one in self.modules.of_phase("round")}
+        given = {one.name: of_types(frames, one) for one in self.modules.of_phase("round")}
         while given and self._round is None:  # `run` has not begun
             await trio.lowlevel.checkpoint()
         return [await self._round.of_round(one, given[one.name])
@@ -201,7 +132,7 @@ class Readers:
         given = {place: content for place, (body, result) in enumerate(zip(bodies, results, strict=True))
                  if (content := handed_over(body, result, self.modules)) is not None}  # fmt: skip
         answers = dict(zip(given, await analyst.read(list(given.values())), strict=True)) if given else {}
-        return [_with(result, answers.get(place, [])) for place, result in enumerate(results)]
+        return [with_told(result, answers.get(place, [])) for place, result in enumerate(results)]
 
     async def _read(self, bodies: list[Body], slate: Slate, run_sync: Callable[..., Awaitable[Any]]) -> list[Result]:
         with trio.move_on_after(self._seconds):
@@ -235,46 +166,16 @@ class InlineReaders:
         result = read(body, self._rules)
         content = handed_over(body, result, self.modules)
         wanted = [one for one in self.modules.of_phase("read") if content and one.declares.wants(content.media_type)]
-        then(_with(result, [calling.read(content, one.spec, one.declares.limits) for one in wanted if content]))
+        then(with_told(result, [calling.read(content, one.spec, one.declares.limits) for one in wanted if content]))
 
     async def of_round(self, frames: Mapping[str, pl.DataFrame]) -> list[Told]:
         """What modules make of a round's rows."""
-        return [calling.of_round(_of_types(frames, one), one.spec, one.declares.limits)
+        return [calling.of_round(of_types(frames, one), one.spec, one.declares.limits)
                 for one in self.modules.of_phase("round")]  # fmt: skip
 
     async def run(self) -> None:
         """Have nothing to do."""
         await trio.sleep_forever()
-
-
-def media_type(content_type: str | None) -> str:
-    """The media type of a Content-Type field, in lower case and without parameters; "" if it says none."""
-    return (content_type or "").partition(";")[0].strip().lower()
-
-
-def handed_over(body: Body, result: Result, modules: Modules) -> Content | None:
-    """What modules are given of an answer; None if it is no page or file, or not to be kept."""
-    if isinstance(result, str) or body.cause == "sitemap" or body.withheld or (body.obey_noindex and result.noindex):
-        return None
-    of = media_type(body.content_type) or "text/html"
-    if not modules.wants(of):
-        return None
-    named = content_hash(body.body) if result.body_hash is None else result.body_hash
-    return Content(body.url, of, body.body, named, result.text, result.title, result.lang)
-
-
-def _with(result: Result, told: Sequence[Told]) -> Result:
-    return replace(result, told=tuple(told)) if told and isinstance(result, ReadPage) else result
-
-
-def _of_types(frames: Mapping[str, pl.DataFrame], one: Ready) -> dict[str, pl.DataFrame]:
-    """The frames that a module asks for, without bodies; of pages those of the types that it wants."""
-    of = pl.col("content_type").fill_null("text/html").str.split(";").list.first().str.strip_chars().str.to_lowercase()
-    given = {
-        name: frames[name].drop("body", strict=False) for name in {"pages", *one.declares.frames} if name in frames
-    }
-    wanted = [kind for kind in given["pages"].select(of.unique())["content_type"] if one.declares.wants(kind)]
-    return given | {"pages": given["pages"].filter(of.is_in(wanted))}
 
 
 def _read_file(body: Body, rules: ReadingRules) -> ReadPage:

@@ -11,8 +11,8 @@ from datetime import date, datetime
 
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.robots import Rules
+from crawl_pipeline.fetch.bodies import ReadPage
 from crawl_pipeline.fetch.exchange import Exchange
-from crawl_pipeline.fetch.reading import ReadPage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ import time
 import pytest
 from test_reading import RULES, page, policy, read_apart
 
-from crawl_pipeline.fetch.reading import Body, ReadPage, read
+from crawl_pipeline.fetch.bodies import Body, ReadPage
+from crawl_pipeline.fetch.reading import read
 
 CPU_S = 4.0
 """No page may take longer; the limit of the policy is 10 s. On a quiet machine each takes less than one."""

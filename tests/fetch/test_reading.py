@@ -11,7 +11,8 @@ import trio
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch import reading
-from crawl_pipeline.fetch.reading import Body, Readers, ReadingRules, ReadPage, Result, read, read_all
+from crawl_pipeline.fetch.bodies import Body, ReadPage, Result
+from crawl_pipeline.fetch.reading import Readers, ReadingRules, read, read_all
 from crawl_pipeline.testing.sites import html, prose
 
 BUCKETS = 4

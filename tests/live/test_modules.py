@@ -18,10 +18,12 @@ from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import Host, Web, loopback_web
 from crawl_pipeline.testing.pictures import png
 from crawl_pipeline.testing.sites import Answer, html, prose, routes
+from tests.modules import hurtful
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "modules.md").read_text(encoding="utf-8")
 HURTFUL = "tests.modules.hurtful:Hurtful"
+LATE = f"not done within {hurtful.SECONDS:g} s"
 DEEDS = ("sleeps", "deaf", "dies", "raises")
 SECONDS = 90
 """At most: it ends when there is nothing left to ask."""
@@ -129,7 +131,7 @@ def test_one_that_hurts_leaves_its_reasons_and_its_other_results(lake):
         lake, f"select regexp_extract(url, '[^/]*$') as name, reason from module_failures where module = '{HURTFUL}'"
     )
     assert dict(failures.rows()) == {
-        "sleeps": "not done within 0.3 s", "deaf": "not done within 0.3 s", "dies": "it killed its process",
+        "sleeps": LATE, "deaf": LATE, "dies": "it killed its process",
         "raises": "LookupError: no such thing",
     }  # fmt: skip
     assert rows(lake, "select count(*) as n from hurt")["n"].item() == 7

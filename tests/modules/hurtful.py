@@ -9,7 +9,8 @@ import polars as pl
 
 from crawl_pipeline.modules import Content, Declaration, Limits, column
 
-SECONDS = 0.3
+SECONDS = 1.0
+"""Long enough for an innocent call on a busy machine."""
 
 
 def declares(table: str) -> Declaration:

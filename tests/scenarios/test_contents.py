@@ -13,7 +13,7 @@ from crawls import DAY, NOON, Crawl, Died, DiesAtCommit, policy, taking
 from crawl_pipeline import corpus, extracting, maintenance
 from crawl_pipeline.contents import ContentSeen
 from crawl_pipeline.core.tables import TABLES
-from crawl_pipeline.fetch.reading import FoundLinks, ReadPage
+from crawl_pipeline.fetch.bodies import FoundLinks, ReadPage
 from crawl_pipeline.fetch.visits import Target, Visit
 from crawl_pipeline.lake import Lake, doubles
 from crawl_pipeline.testing import Host, site
