@@ -4,6 +4,7 @@
    against all pairs with an exact Jaccard index of at least 0.8.
 2. synthetic: made-up revisions and pages that only share a template; the share of pairs that the rule accepts.
 3. speed: each signature beside datasketch, rensa and the plain SimHash.
+4. orders: whether clusters are the same in whatever order pages come; growth: what a round costs at a million pages.
 
 Precision and recall speak of pairs of texts. Candidates come from the bands, as in a crawl.
 """
@@ -15,7 +16,7 @@ import time
 import numpy as np
 import polars as pl
 
-from bench import debian_versions, neardup_speed, similar_texts
+from bench import cluster_growth, debian_versions, neardup_speed, similar_texts
 from bench.figures import report
 from crawl_pipeline.core import fingerprint, stripping, templates
 from crawl_pipeline.core.policy import Text
@@ -26,9 +27,12 @@ TARGETS = [
     ("precision", ">=", 0.975), ("recall", ">=", 0.96), ("stamps_accepted", ">=", 0.9),
     ("small_edits_accepted", ">=", 0.9), ("templates_accepted", "<=", 0.005), ("minhash_times_datasketch", ">=", 10.0),
     ("simhash_times_64pass", ">=", 10.0),
+    *cluster_growth.TARGETS,
 ]  # fmt: skip
 ROUND = 500
 """Pages that are taken at a time."""
+ORDERED = 20_000
+"""Pages that are put into ten orders."""
 
 Figures = dict[str, float | None]
 
@@ -36,9 +40,10 @@ Figures = dict[str, float | None]
 def main() -> None:
     """Measure the parts that are asked for, and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="debian,synthetic,speed")
+    parser.add_argument("--parts", default="debian,synthetic,speed,orders,growth")
     parser.add_argument("--pairs", type=int, default=450, help="made-up pairs of each kind and length")
     parser.add_argument("--documents", type=int, default=2_000, help="for the speed of signatures")
+    parser.add_argument("--pages", type=int, default=1_000_000, help="signatures up to which the corpus grows")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -50,10 +55,14 @@ def main() -> None:
         figures |= synthetic(options.pairs)
     if "speed" in parts:
         figures |= neardup_speed.measured(options.documents, options.turns)
+    if "orders" in parts:
+        figures |= cluster_growth.orders(ORDERED)
+    if "growth" in parts:
+        figures |= cluster_growth.growth(options.pages, options.pages // 100)
     report(
         "neardup", figures, [target for target in TARGETS if target[0] in figures],
-        {"pairs": options.pairs, "documents": options.documents, "load_before": round(load_before, 1)},
-        as_json=options.json,
+        {"pairs": options.pairs, "documents": options.documents, "pages": options.pages,
+         "load_before": round(load_before, 1)}, as_json=options.json,
     )  # fmt: skip
 
 
