@@ -102,7 +102,10 @@ from given left join stored using (tag)
 """
 
 _DOCUMENTS = """
-select p.*, c.body, c.text
+select p.*, c.body, c.text,
+    case when coalesce(len(p.removed_blocks), 0) = 0 then c.text else array_to_string(list_filter(
+        string_split(c.text, chr(10)), lambda line, n: not list_contains(p.removed_blocks, n::integer)), chr(10))
+    end as main_text
 from pages p left join contents c
     on c.round = p.content_round and c.body_hash = p.body_hash and c.charset = p.charset
 """
@@ -159,6 +162,7 @@ VIEWS = (
             **{name: COLUMNS[name].meaning for name in PAGES.column_names},
             "body": COLUMNS["body"].meaning,
             "text": COLUMNS["text"].meaning,
+            "main_text": "the text without its removed blocks: what fingerprints are made of",
         }, _DOCUMENTS,
     ),
     View(

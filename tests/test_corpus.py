@@ -287,6 +287,17 @@ def test_a_document_is_a_page_with_its_body_and_text_kept_or_not(folder):
     assert found.rows() == [(PAGE, b"body", "text"), (LATER, None, None)]
 
 
+def test_the_main_text_of_a_document_is_its_text_without_the_removed_blocks(folder):
+    rows = clean()
+    rows["pages"].append(rows["pages"][0] | {"url": LATER, "url_hash": len(LATER), "removed_blocks": [1, 3]})
+    rows["contents"] = [rows["contents"][0] | {"text": "Home\nwhat it says\nAll rights reserved\nthe end"}]
+    found = corpus.query(folder(rows), "select url, main_text from documents order by url")
+    assert found.rows() == [
+        (PAGE, "Home\nwhat it says\nAll rights reserved\nthe end"),
+        (LATER, "what it says\nthe end"),
+    ]
+
+
 # Queries.
 
 
