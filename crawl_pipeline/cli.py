@@ -343,6 +343,18 @@ def duplicates(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
 
 
 @command()
+@policy_file
+@as_json
+def freshness(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
+    """Say how fresh pages are expected to be, how near that is to the best plan, and whether it is expected rightly."""
+    from crawl_pipeline import display
+    from crawl_pipeline import freshness as reckoning
+
+    found = reckoning.reckon(Lake.open(lake), _policy(lake, policy_path), datetime.now(UTC))
+    _print_json(found.figures()) if as_json else display.fresh(out, found)
+
+
+@command()
 @click.option("--vacuum-hours", default=WEEK, show_default=True,
               help="Delete files that no version of so many hours uses; a week at least.")  # fmt: skip
 @click.option("--orphans/--no-orphans", default=True, show_default=True,

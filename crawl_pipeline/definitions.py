@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from crawl_pipeline.assets import checks, duplicates, partitions, reports, rounds, upkeep
+from crawl_pipeline.assets import checks, duplicates, freshness, partitions, reports, rounds, upkeep
 from crawl_pipeline.resources.instance import instance_at
 from crawl_pipeline.resources.lake import LakeResource, buckets_from_environment, lake_from_environment
 from crawl_pipeline.resources.policy import PolicyResource, policy_from_environment
@@ -50,6 +50,14 @@ def definitions(
         name="every_ten_minutes", job=duplicates_job, cron_schedule="*/10 * * * *", execution_timezone="UTC",
         description="Near-duplicates every ten minutes; a run without new pages takes a second.",
     )  # fmt: skip
+    freshness_job = dg.define_asset_job(
+        "freshness_job", dg.AssetSelection.assets(freshness.NAME).without_checks(),
+        description="Reckon how fresh pages are, beside the best plan.", tags={"crawl/job": "freshness"},
+    )  # fmt: skip
+    every_week = dg.ScheduleDefinition(
+        name="every_week", job=freshness_job, cron_schedule="40 4 * * 1", execution_timezone="UTC",
+        description="Freshness beside the best plan, once a week.",
+    )  # fmt: skip
     every_night = dg.ScheduleDefinition(
         name="every_night", job=maintenance_job, cron_schedule="20 3 * * *", execution_timezone="UTC",
         description="Maintenance once a day.",
@@ -60,12 +68,13 @@ def definitions(
             rounds.crawl_round(buckets),
             duplicates.duplicates(count),
             *reports.reports(count),
+            freshness.freshness(count),
             upkeep.maintenance(count),
         ],
         asset_checks=[reports.promises(count)],
-        jobs=[round_job, duplicates_job, reports_job, maintenance_job],
+        jobs=[round_job, duplicates_job, reports_job, maintenance_job, freshness_job],
         sensors=[work.work_sensor(round_job, count)],
-        schedules=[work.work_schedule(round_job, count), every_ten_minutes, every_night],
+        schedules=[work.work_schedule(round_job, count), every_ten_minutes, every_night, every_week],
         resources={"lake": lake, "policy": policy, "runs": runs, "tell": tell},
         # Here and not on the jobs: backfills of assets ignore a job's executor.
         executor=dg.in_process_executor,

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from crawl_pipeline.auditing import Audit
 from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.freshness import Freshness
 from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.rounds import Done
 from crawl_pipeline.whatif import BOTH, Compared
@@ -173,6 +174,24 @@ def duplicates(console: Console, figures: dict[str, int | float], largest: pl.Da
     for canonical, pages, hosts, similarity in largest.iter_rows():
         table.add_row(escape(canonical), f"{pages:,}", f"{hosts:,}", f"{similarity:.2f}")
     console.print(table)
+
+
+def fresh(console: Console, found: Freshness) -> None:
+    """Print expected freshness beside the bound, what hosts' politeness costs, and the calibration."""
+    if found.expected is None or found.best is None:
+        console.print("no page has been fetched yet")
+        return
+    console.print(f"{found.pages:,} pages are expected to be {found.expected:.1%} fresh, importance considered")
+    console.print(f"the best plan for {found.visits_per_day:,.0f} visits a day would reach {found.best:.1%}: "
+                  f"this is {found.share:.1%} of it; one more visit buys {found.price:.3g} weighted days")  # fmt: skip
+    for title, rows in (("hosts whose politeness costs most", found.hosts.head(10)),
+                        ("changes expected and found, by tenths", found.calibration)):  # fmt: skip
+        table = Table(*rows.columns, box=None, padding=(0, 2), title=title, title_style="bold", title_justify="left")
+        for row in rows.iter_rows():
+            table.add_row(*(f"{value:,.3g}" if isinstance(value, float) else escape(f"{value}") for value in row))
+        console.print(table)
+    if found.brier is not None:
+        console.print(f"Brier score {found.brier:.3f}: 0 is certain and right, 0.25 as good as a coin")
 
 
 def compared(console: Console, found: Sequence[Compared]) -> None:

@@ -61,6 +61,9 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
             evidence_a=pl.col("gamma_a") - prior.SHAPE, evidence_b=pl.col("gamma_b") - pl.col("prior_b"),
             rate=pl.when(~pl.col("first") & pl.col("kind").ne_missing("sitemap")).then(
                 pl.col("gamma_a") / pl.col("gamma_b")),
+            # What the posterior before made of the gap (Lomax), so that it can be held against what was found.
+            change_expected=pl.when(~pl.col("first")).then(
+                1 - (pl.col("b") / (pl.col("b") + pl.col("days"))).pow(pl.col("a"))),
             visit_count=pl.col("visit_count_before").fill_null(0) + 1,
             change_count=pl.col("change_count_before").fill_null(0) + pl.col("changed"),
             cosmetic_count=pl.col("cosmetic_count_before").fill_null(0) + pl.col("cosmetic"),

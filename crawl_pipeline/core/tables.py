@@ -240,6 +240,7 @@ COLUMNS = _columns(
     ("evidence_b", pl.Float32, "days", "what visits add to its rate parameter; with the prior of the host that is the "
                                        "posterior"),
     ("rate", pl.Float64, "per day", "change rate, the mean of the posterior; null before a second visit"),
+    ("change_expected", pl.Float32, "", "how likely its last visit was to find a change, as believed before it"),
     ("rate_sum", pl.Float64, "per day", "sum of the change rates of its pages: what their prior is made of"),
     ("rate_count", pl.Int64, "URLs", "pages that have a change rate"),
     ("changed_at", TIME, "UTC", "when a fetch last found another main text"),
@@ -364,7 +365,8 @@ CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),
     "one fetched URL",
     ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "cosmetic_count",
-     "evidence_a", "evidence_b", "rate", "fetched_at", "changed_at", "text_hash", "main_hash", "main_sketch",
+     "evidence_a", "evidence_b", "rate", "change_expected", "fetched_at", "changed_at", "text_hash", "main_hash",
+     "main_sketch",
      "template_count", "interval_s", "weight", "etag", "last_modified", "text_read_at"),
 )  # fmt: skip
 TEMPLATES = Table(
