@@ -38,7 +38,7 @@ def policy(stranger_urls: int, **sections: Any) -> Policy:
     given: dict[str, Any] = {
         "agent": {"name": "ExampleBot", "contact": "https://example.org/"},
         "fetch": {"wire_mb": 0.3},
-        "scope": {"follow": "everywhere"},
+        "scope": {"follow": "everywhere", "depth": 1_000},
         "budget": {"trust_first": stranger_urls, "trust_first_share": 0.0, "trust_growth": 0.0},
     }
     return Policy.model_validate(given | sections)

@@ -46,7 +46,13 @@ def rows(
     news = News(
         trials=named.of_urls(judged).select(*_KEYED, "url", "verdict", "like"),
         counts=pl.concat(
-            [named.known(), _counts_of_links(named, links), _new_urls(named, plan.told)], how="diagonal_relaxed"
+            [
+                named.known(),
+                _counts_of_links(named, links),
+                _new_urls(named, plan.told),
+                _grown(named, plan.told, known),
+            ],
+            how="diagonal_relaxed",
         ),
         linked=_linked(named, plan.told),
         released=_released(known, plan.released),
@@ -165,6 +171,16 @@ def _counts_of_links(named: _Named, links: pl.DataFrame) -> pl.DataFrame:
 def _new_urls(named: _Named, told: pl.DataFrame) -> pl.DataFrame:
     found = told.filter("is_new").select("host", "url", "source_url")
     return named.of_urls(found, "source_url").group_by(_KEYED).agg(new_url_count=pl.len().cast(pl.Int64))
+
+
+def _grown(named: _Named, told: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """New URLs of a pattern that its own pages name, or pages of other patterns in doubt."""
+    found = told.filter("is_new").select("host", "url", "source_url")
+    source = named.of_urls(found, "source_url").select("host", "url", "source_url", by="pattern").unique()
+    doubted = known.filter(pl.col("trap_score") > 0).select("host", by="pattern", _doubted=pl.lit(value=True))
+    rows = named.of_urls(source).join(doubted, on=["host", "by"], how="left")
+    grows = rows.filter((pl.col("by") == pl.col("pattern")) | pl.col("_doubted").fill_null(value=False))
+    return grows.group_by(_KEYED).agg(grown_count=pl.col("url").n_unique().cast(pl.Int64))
 
 
 def _linked(named: _Named, told: pl.DataFrame) -> pl.DataFrame:

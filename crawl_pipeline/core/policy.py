@@ -416,7 +416,7 @@ class Traps(Section):
         16, "URLs on one fetch list of a pattern of which more pages were worthless than good, until that is settled"
     )
     probe_share: float = key(0.01, "share of a blocked pattern's URLs that is asked for all the same", ge=0, le=1)
-    probe_urls: Count = key(5, "about so many such URLs of one pattern in probe_s at most")
+    probe_urls: Count = key(3, "about so many such URLs of one pattern in probe_s at most")
     probe_s: PositiveFloat = key(2_592_000.0, "s; after this another such share is drawn")
     linking_sites: PositiveInt = key(3, "other sites that link to URLs of a pattern, from which on it is never blocked")
     thin_tokens: Count = key(10, "tokens of main text under which a page counts as worthless")

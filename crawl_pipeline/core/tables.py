@@ -249,7 +249,8 @@ COLUMNS = _columns(
     # Patterns.
     ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
                                "no literal, and the sorted names of its parameters; `*`: all that are too many"),
-    ("known_before_count", pl.Int64, "URLs", "known_count when trap_score was last not above 0"),
+    ("grown_count", pl.Int64, "URLs", "URLs of the pattern first named by its own pages, or by those of patterns in doubt, "
+                                      "since trap_score was last not above 0"),
     ("shape", pl.String, "", "the pattern without its literals"),
     ("trial_count", pl.Int64, "pages", "pages of the pattern that were judged, each at its first visit"),
     ("exact_count", pl.Int64, "pages", "of these, with the same main text as an earlier page of the host"),
@@ -389,7 +390,7 @@ MERGES = Table(
 PATTERNS = Table(
     "patterns", "state", ("host", "pattern"), ("bucket", "layer", "layout"), ("host", "pattern"),
     "one URL pattern of a host: what its pages were worth, and what is done about it",
-    ("bucket", "layer", "layout", "round", "host", "pattern", "shape", "known_count", "known_before_count",
+    ("bucket", "layer", "layout", "round", "host", "pattern", "shape", "known_count", "grown_count",
      "trial_count", "exact_count",
      "near_count", "thin_count", "soft404_count", "out_link_count", "own_link_count", "step_link_count",
      "new_url_count", "linked_from", "listed", "trap_score", "action", "acted_at", "probe_at", "released_at",

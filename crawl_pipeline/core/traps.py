@@ -14,8 +14,8 @@ The score stays within the last two, so that the test goes on for ever: what was
 blocked after 24 such pages in a row, which happens to an ordinary pattern less than once in a million times
 (exp(-9.2 - 4.6)); what is blocked and turns out good in probes is let go after three.
 
-A trap has no end, so only what grows is blocked: a pattern of which GROWN URLs have become known since its pages began
-to repeat others. Of a shop every product of which has been seen in one of its colours the other colours are left; they
+A trap has no end, so only what grows is blocked: a pattern of whose URLs its own pages have named
+GROWN new ones since they began to repeat others. Of a shop every product of which has been seen in one of its colours the other colours are left; they
 are copies, but few, and are drawn seldom.
 
 What a calendar or a list of facets looks like (`signals`) counts as up to MOST_SIGNALS more worthless pages, and only
@@ -58,7 +58,7 @@ FEW = 4
 MANY = 3
 """Patterns of one path from which on they are judged together."""
 GROWN = 8
-"""URLs of a pattern that have become known since its pages began to be worthless, from which on it grows."""
+"""URLs of a pattern that its own pages named since they began to be worthless, from which on it grows."""
 NAMES = (
     "sort", "order", "view", "sid", "session", "sessionid", "phpsessid", "jsessionid", "date", "day", "month", "year",
     "replytocom", "filter",
@@ -66,7 +66,7 @@ NAMES = (
 """Parameters that sort, filter or step through the same things, or name a session."""
 
 COUNTS = ["known_count", "trial_count", *WORTHLESS.values(), "out_link_count", "own_link_count", "step_link_count",
-          "new_url_count"]  # fmt: skip
+          "new_url_count", "grown_count"]  # fmt: skip
 KEY = ["host", "pattern"]
 
 
@@ -132,7 +132,7 @@ def learn(before: pl.DataFrame, news: News, now: datetime, policy: Policy) -> pl
         pl.col("listed").fill_null(value=False),
     )  # fmt: skip
     rows = _split(rows, before, news.split, Steps.of(policy))
-    rows = rows.with_columns(_known="known_count")
+    rows = rows.with_columns(grown_count=pl.when(pl.col("trap_score") > 0).then("grown_count").otherwise(0))
     rows = _linked(_counted(rows, _verdict_counts(news.trials), news.counts), news.linked, policy)
     rows = _examples(_scored(rows, news.trials, Steps.of(policy)), news.trials)
     rows = _released(rows, news.released, now, policy)
@@ -192,7 +192,7 @@ def paths(patterns: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     bad = ~pl.any_horizontal(spared(policy).values()) & (pl.col("action") != CLEARED)
     sums = with_query.group_by("host", path=url_patterns.path_of("pattern")).agg(
         pl.len().alias("_patterns"), pl.col("trap_score").sum().alias("_score"), bad.all().alias("_bad"),
-        (pl.col("known_count") - pl.col("known_before_count").fill_null(0)).sum().alias("_grown"),
+        pl.col("grown_count").sum().alias("_grown"),
         known_count=pl.col("known_count").sum(),
     )  # fmt: skip
     held = (
@@ -271,8 +271,6 @@ def _scored(rows: pl.DataFrame, trials: pl.DataFrame, steps: Steps) -> pl.DataFr
     """The test itself: a pattern's pages one after the other, since the score may not pass its ends."""
     of = trials.group_by(KEY, maintain_order=True).agg(_verdicts="verdict")
     both = rows.join(of, on=KEY, how="left", maintain_order="left")
-    calm = pl.when(pl.col("trap_score") <= 0).then("_known").otherwise(pl.coalesce("known_before_count", pl.lit(0)))
-    both = both.with_columns(known_before_count=calm).drop("_known")
     pairs = both.select("trap_score", "_verdicts").iter_rows()
     found = [steps.after(score, verdicts or ()) for score, verdicts in pairs]
     made = pl.DataFrame(found, schema={"trap_score": pl.Float64, "_led": pl.Boolean}, orient="row")
@@ -304,7 +302,7 @@ def _acted(rows: pl.DataFrame, now: datetime, policy: Policy) -> pl.DataFrame:
     """Decide what is done about each pattern; what is blocked stays so until its score is no longer suspicious."""
     steps, rule = Steps.of(policy), policy.traps
     evidence, was = weight_of_evidence(policy), pl.col("action")
-    grown = pl.col("known_count") - pl.col("known_before_count") >= GROWN
+    grown = pl.col("grown_count") >= GROWN
     held = (was == BLOCKED) | (pl.col("_led") & grown)
     fresh = (
         pl.col("released_at").fill_null(datetime.min.replace(tzinfo=now.tzinfo)) + timedelta(seconds=rule.released_s)

@@ -22,7 +22,7 @@ NOTHING = PATTERNS.empty()
 def news(*verdicts: str, pattern: str = PATTERN, released=False, split=False, **others) -> News:
     key = {"host": "a.test", "pattern": pattern, "shape": "/{slug}/{int}"}
     trials = [key | {"url": f"http://a.test/{n}", "verdict": v, "like": None} for n, v in enumerate(verdicts)]
-    grows = {"known_count": 50} | {name: value for name, value in others.items() if name in traps.COUNTS}
+    grows = {"grown_count": 50} | {name: value for name, value in others.items() if name in traps.COUNTS}
     counts = [key | grows]
     linked = [
         key | {"linked_from": site, "listed": others.get("listed", False)} for site in others.get("sites", [None])
@@ -116,8 +116,8 @@ def test_the_front_page_is_never_blocked():
 def test_copies_of_which_there_are_no_more_are_drawn_seldom_and_never_blocked():
     told = news(*[GOOD] * 9)
 
-    assert row(told, news(*["near"] * 40, known_count=7))["action"] == THROTTLED
-    assert row(told, news(*["near"] * 40, known_count=8))["action"] == BLOCKED
+    assert row(told, news(*["near"] * 40, grown_count=7))["action"] == THROTTLED
+    assert row(told, news(*["near"] * 40, grown_count=8))["action"] == BLOCKED
 
 
 SIGNS = {"out_link_count": 100, "own_link_count": 100, "step_link_count": 100, "new_url_count": 500}
