@@ -249,8 +249,8 @@ COLUMNS = _columns(
     # Patterns.
     ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
                                "no literal, and the sorted names of its parameters; `*`: all that are too many"),
-    ("grown_count", pl.Int64, "URLs", "URLs of the pattern first named by its own pages, or by those of patterns in doubt, "
-                                      "since trap_score was last not above 0"),
+    ("grown_count", pl.Int64, "URLs", "URLs of the pattern first named by its own pages, or by those of patterns in "
+                                      "doubt, since trap_score was last not above 0"),
     ("shape", pl.String, "", "the pattern without its literals"),
     ("trial_count", pl.Int64, "pages", "pages of the pattern that were judged, each at its first visit"),
     ("exact_count", pl.Int64, "pages", "of these, with the same main text as an earlier page of the host"),

@@ -14,9 +14,9 @@ The score stays within the last two, so that the test goes on for ever: what was
 blocked after 24 such pages in a row, which happens to an ordinary pattern less than once in a million times
 (exp(-9.2 - 4.6)); what is blocked and turns out good in probes is let go after three.
 
-A trap has no end, so only what grows is blocked: a pattern of whose URLs its own pages have named
-GROWN new ones since they began to repeat others. Of a shop every product of which has been seen in one of its colours the other colours are left; they
-are copies, but few, and are drawn seldom.
+A trap has no end, so only what grows is blocked: a pattern of whose URLs its own pages have named GROWN new ones since
+they began to repeat others. Of a shop every product of which has been seen in one of its colours the other colours are
+left; they are copies, but few, and are drawn seldom.
 
 What a calendar or a list of facets looks like (`signals`) counts as up to MOST_SIGNALS more worthless pages, and only
 where pages themselves say as much: it never acts alone. A pattern that other sites link to, that a sitemap names, or of
