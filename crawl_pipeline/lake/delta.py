@@ -165,16 +165,17 @@ class DeltaTable:
             return False
         partitions = list(self.table.partitioned_by) or None
         settings = PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self._statistics())}
+        once = CommitProperties(max_commit_retries=0)  # tried again, it would add its rows to a table just made
         try:
             if rows is None:
                 deltalake.DeltaTable.create(
                     self.uri, _delta_schema(self.table), mode="error", partition_by=partitions,
-                    configuration=settings, storage_options=self._options,
+                    configuration=settings, storage_options=self._options, commit_properties=once,
                 )  # fmt: skip
             else:
                 write_deltalake(
                     self.uri, rows, mode="error", partition_by=partitions, configuration=settings,
-                    storage_options=self._options, writer_properties=writer(self.table),
+                    storage_options=self._options, writer_properties=writer(self.table), commit_properties=once,
                 )  # fmt: skip
         except (DeltaError, OSError) as error:
             if self.exists():

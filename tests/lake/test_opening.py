@@ -3,14 +3,15 @@
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import deltalake
 import polars as pl
 import pytest
 from lake_rows import NOON
 
-from crawl_pipeline.core.tables import HOSTS, TABLES
-from crawl_pipeline.lake import Lake, LakeBusy, LakeExists, LakeMismatch, LakeMissing, LakeUnwritable
+from crawl_pipeline.core.tables import HOSTS, LEASES, TABLES
+from crawl_pipeline.lake import Lake, LakeBusy, LakeExists, LakeMismatch, LakeMissing, LakeUnwritable, leases
 from crawl_pipeline.lake.delta import Backoff, DeltaTable
 
 
@@ -140,6 +141,24 @@ def test_a_lake_has_the_bucket_count_that_was_stamped_first_whoever_comes_first_
 
     assert made.buckets == killed.buckets == 4
     assert made.leases()["bucket"].to_list() == [0, 1, 2, 3]
+
+
+def test_of_several_who_make_one_table_at_the_same_moment_one_puts_its_rows_in(tmp_path: Path) -> None:
+    for turn in range(6):
+        ready = Barrier(4)
+
+        def make(buckets: int, root: str = str(tmp_path / str(turn)), ready: Barrier = ready) -> int:
+            table = DeltaTable(root, LEASES, {}, Backoff())
+            ready.wait()
+            return buckets if table.create(leases.first_rows(buckets)) else 0
+
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(make, [2, 4, 8, 16]))
+
+        rows = DeltaTable(str(tmp_path / str(turn)), LEASES, {}, Backoff()).read(
+            lambda opened: opened.to_pyarrow_table()
+        )
+        assert [buckets for buckets in made if buckets] == [rows.num_rows]
 
 
 def test_of_several_who_make_one_lake_at_once_one_does_and_all_others_are_told(tmp_path: Path) -> None:
