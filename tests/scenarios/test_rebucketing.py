@@ -157,9 +157,14 @@ class Mortal(DeltaTable):
         return version
 
 
+def _of(tables: dict[str, DeltaTable], lake: Lake) -> Lake:
+    """The same lake, through these tables."""
+    return Lake(lake.root, tables, lake.buckets, lambda table: DeltaTable(lake.root, table, {}, Backoff()))
+
+
 def mortal(lake: Lake, commits: int) -> Lake:
     left = [commits]
-    return Lake(lake.root, {name: Mortal(lake.root, table, left) for name, table in TABLES.items()}, lake.buckets)
+    return _of({name: Mortal(lake.root, table, left) for name, table in TABLES.items()}, lake)
 
 
 def own(crawl: Crawl, folder: Path) -> Crawl:
@@ -226,7 +231,7 @@ def commits_of(crawl: Crawl, tmp_path: Path) -> list[int]:
     """One element per commit that a rebucketing makes."""
     mine, left = own(crawl, tmp_path / "counted"), [1_000]
     tables = {name: Mortal(mine.lake.root, table, left) for name, table in TABLES.items()}
-    rebucket(mine, 8, Lake(mine.lake.root, tables, mine.lake.buckets))
+    rebucket(mine, 8, _of(tables, mine.lake))
     return list(range(1_000 - left[0]))
 
 
