@@ -114,7 +114,9 @@ def checked(table: Table, lease: Lease, frame: pl.DataFrame) -> pl.DataFrame:
         _expect(table, frame, "layer", ["tail"])
     if table.kind in ("state", "ledger") and frame.select(table.key).is_duplicated().any():
         raise ValueError(f"{table.name}: expected one row per {table.key}, found several: keep the last one")
-    return frame.select(table.column_names).sort(table.sorted_by, maintain_order=True)
+    within = [name for name in table.sorted_by if name != "round"]  # all of these rows are of one
+    rows = frame.select(table.column_names)
+    return rows.sort(within, maintain_order=True) if within else rows
 
 
 def _expect(table: Table, frame: pl.DataFrame, column: str, values: list[int] | list[str]) -> None:
