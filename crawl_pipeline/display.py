@@ -1,6 +1,7 @@
 """What a person sees: a line per round while a crawl runs, and its funnel at the end."""
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -69,12 +70,12 @@ def tally(rows: pl.DataFrame, column: str) -> dict[str, int]:
 def funnel(console: Console, figures: dict[str, Any]) -> None:
     """Print where all links and selected URLs went, and how the promise to hosts was kept."""
     rounds, politeness, outcomes = figures["rounds"], figures["politeness"], figures["outcomes"]
-    total = sum(outcomes.values())
+    total, selected = sum(outcomes.values()), rounds["selected"] or 0
     table = _table("What became of the URLs that were selected")
     for name, count in outcomes.items():
         table.add_row(_coloured(name), f"{count:,}", OUTCOMES[name].says)
-    same = "=" if total == rounds["selected"] else "≠"
-    table.add_row("[b]sum of outcomes[/]", f"[b]{total:,}[/]", f"{same} {rounds['selected'] or 0:,} selected")
+    same = "=" if total == selected else "≠"
+    table.add_row("[b]sum of outcomes[/]", f"[b]{total:,}[/]", f"{same} {selected:,} selected")
     console.print(table)
     refused = _table("What became of the links that were read")
     refused.add_row("admitted", f"{rounds['admitted'] or 0:,}", "became known URLs")
@@ -83,14 +84,21 @@ def funnel(console: Console, figures: dict[str, Any]) -> None:
     console.print(refused)
     waiting = figures["statuses"].get("waiting", 0)
     if waiting:
-        due = in_words(figures["frontier"]["next_due_at"])
-        console.print(f"[b]Waiting[/]: {waiting:,} URLs; the next falls due at {due}; `crawl explain URL` says why")
+        console.print(f"[b]Waiting[/]: {waiting:,} URLs{_dues(figures['frontier'])}; `crawl explain URL` says why")
     if politeness["pairs"]:
         console.print(
             f"[b]Politeness[/]: {politeness['pairs']:,} waits between requests to a host, "
             f"{politeness['too_soon']} too short; wait ÷ promise: least {politeness['least']:.3f}, "
             f"median {politeness['usual']:.3f}"
         )
+
+
+def _dues(frontier: Mapping[str, Any]) -> str:
+    """What is due already, though something holds it back, and when the next falls due."""
+    now, later = frontier["due_now"], frontier["next_due_at"]
+    return (f"; {now:,} known URLs are due" if now else "") + (
+        f"; the next falls due at {in_words(later)}" if later else ""
+    )
 
 
 def standing(console: Console, figures: dict[str, Any]) -> None:
@@ -138,7 +146,17 @@ def audited(console: Console, found: Audit) -> None:
     if found.unjudged:
         console.print(f"[yellow]{found.unjudged:,} requests were made under a policy whose text is not kept[/]")
     console.print("\n[b]Rest ÷ what was owed[/]: 1 is exact, less is a broken promise")
-    rows(console, found.margins.head(1 + HOSTS))
+    if found.margins.is_empty():
+        console.print("no host has been asked twice yet")
+        return
+    table = _headed("", "host", right=("rests", "least", "p05", "median", "median s owed"))
+    for host, rests, *margins, owed in found.margins.head(1 + HOSTS).iter_rows():
+        table.add_row(escape(in_words(host)), f"{rests:,}", *(f"{margin:.5f}" for margin in margins), in_words(owed))
+    console.print(table)
+    if found.margins.height > 1 + HOSTS:
+        console.print(
+            f"[dim]{HOSTS} of {found.margins.height - 1:,} hosts, those that rested least beyond what was owed[/]"
+        )
 
 
 def maintained(console: Console, done: Maintained) -> None:
@@ -166,6 +184,9 @@ def maintained(console: Console, done: Maintained) -> None:
 
 def duplicates(console: Console, figures: dict[str, int | float], largest: pl.DataFrame) -> None:
     """Print how many pages are copies of others, and the largest clusters."""
+    if largest.is_empty():
+        console.print(f"[b]none of {figures['pages']:,} pages is a copy of another[/]")
+        return
     told = (f"{figures['copies']:,} of {figures['pages']:,} pages are copies of "
             f"{figures['clusters_of_several']:,} others")  # fmt: skip
     table = Table(box=None, padding=(0, 2), title=told, title_style="bold", title_justify="left")
@@ -229,7 +250,9 @@ def explained(console: Console, url: str, because: str, facts: Mapping[str, Any]
         for row in fact if isinstance(fact, list) else [fact]:
             text = in_words(row)
             if len(name) + 2 + len(text) > console.width:
-                text = "".join(f"\n{HANGING}{line}" for line in _filled(text.split(", "), console.width - len(HANGING)))
+                text = "".join(
+                    f"\n{HANGING}{line}" for line in _filled(PARTS.split(text), console.width - len(HANGING))
+                )
             else:
                 text = f"  {text}"
             console.print(f"[dim]{name}[/]{escape(text)}")
@@ -239,13 +262,15 @@ def _filled(parts: Sequence[str], width: int) -> list[str]:
     """Parts in lines of this width, never broken; a part that is longer has its own line."""
     lines = [parts[0]]
     for part in parts[1:]:
-        if len(lines[-1]) + 2 + len(part) < width:
-            lines[-1] += f", {part}"
+        if len(lines[-1]) + 1 + len(part) <= width:
+            lines[-1] += f" {part}"
         else:
-            lines[-1] += ","
             lines.append(part)
     return lines
 
+
+PARTS = re.compile(r"(?<=[,;]) ")
+"""Where a fact that is longer than a line may be broken."""
 
 HANGING = "    "
 """What stands before the lines of a fact that is longer than one."""
@@ -265,7 +290,7 @@ def _part(value: object) -> str:
 
 
 def in_words(value: object) -> str:
-    """A fact in one line: absent parts left out, times to the second."""
+    """A fact in one line: absent parts left out, times to the second, of bytes how many."""
     match value:
         case dict() if value:
             text = ", ".join(f"{key} {_part(part)}" for key, part in value.items() if part is not None)
@@ -277,6 +302,8 @@ def in_words(value: object) -> str:
             text = f"{value:%F %T} UTC"
         case float():
             text = f"{value:.6g}"
+        case bytes():
+            text = f"{len(value)} bytes"
         case _:
             text = printable(str(value))
     return text

@@ -287,8 +287,17 @@ def test_init_makes_a_policy_to_fill_in_and_a_lake(tmp_path: Path) -> None:
 
     assert made.exit_code == 0
     assert "fill in name and contact under [agent]" in made.output
-    assert "agent.name" in said(crawl(tmp_path / "lake", "run"))
+    assert "agent.name: expected text, found none: fill it in" in said(crawl(tmp_path / "lake", "run"))
     assert "found one" in said(crawl(tmp_path / "lake", "init"))
+
+
+def test_a_lake_without_rounds_is_shown_as_one_where_nothing_is_amiss(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    crawl(lake, "init", "--buckets", "4", "--agent", "TestBot", "--contact", "http://bot.test/")
+
+    assert "= 0 selected" in crawl(lake, "funnel").output
+    assert "no host has been asked twice" in crawl(lake, "audit").output
+    assert "none of 0 pages is a copy" in crawl(lake, "duplicates").output
 
 
 @pytest.mark.parametrize(
@@ -333,6 +342,7 @@ def test_a_policy_that_is_not_text_is_told(tmp_path: Path) -> None:
 
 def test_what_pages_say_does_not_steer_the_terminal() -> None:
     assert printable("a\x1b[31mb\u202ec\nd") == "a\\u001b[31mb\\u202ec\nd"
+    assert in_words({"main_sketch": b"\x1b" * 32}) == "main_sketch 32 bytes"
     assert in_words({"title": "x\x07", "none": None, "at": []}) == "title x\\u0007, at -"
 
 

@@ -521,7 +521,8 @@ def read_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:  # TOMLDecodeError, and a number of more digits than Python reads
-        raise PolicyError(f"the policy is not TOML: {error}") from error
+        twice = "; TOML allows nothing twice: fill keys in where they stand" if "twice" in str(error) else ""
+        raise PolicyError(f"the policy is not TOML: {error}{twice}") from error
     except RecursionError as error:
         raise PolicyError("the policy is not TOML: expected a value, found lists too deep to be read") from error
 
@@ -553,6 +554,8 @@ def in_words(error: Any) -> str:
         section = sections().get(str(error["loc"][0])) if len(error["loc"]) > 1 else None
         known = (section or Policy).model_fields
         return f"  {where}: there is no such key; known here: {', '.join(known)}"
+    if error["type"] == "string_pattern_mismatch" and error["input"] == "":
+        return f"  {where}: expected text, found none: fill it in{_says(error['loc'])}"
     if error["type"] == "string_pattern_mismatch":
         return f"  {where}: expected other text, found {error['input']!r}{_says(error['loc'])}"
     found = "" if error["type"] == "missing" else f"; found {error['input']!r}"
@@ -568,12 +571,20 @@ def _says(place: tuple[Any, ...]) -> str:
     return f" ({field.description})" if field else ""
 
 
+_SECTIONS_BELOW = (dict[str, dict[str, Any]],)
+"""Types of keys that a person gives as sections; TOML refuses those where the key stands too, though it is empty."""
+
+
 def _render_keys(section: type[Section], values: Section | None) -> list[str]:
     lines = []
     for name, field in section.model_fields.items():
         value = getattr(values, name) if values else field.get_default()
         text = '""  # fill in' if values is None and field.is_required() else as_toml(value)
-        lines += [f"# {field.description}", f"{name} = {text}"]
+        lines.append(f"# {field.description}")
+        if values or field.annotation not in _SECTIONS_BELOW:
+            lines.append(f"{name} = {text}")
+        else:
+            lines.append(f"# {name}: given as sections of their own, below this one")
     return lines
 
 

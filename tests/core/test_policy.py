@@ -62,6 +62,19 @@ def test_the_rendered_defaults_need_nothing_but_an_agent():
     assert policies.load(filled) == policies.load('[agent]\nname = "ExampleBot"\ncontact = "mailto:b@c.de"\n')
 
 
+def test_settings_of_modules_are_put_below_the_rendered_defaults_as_sections():
+    filled = (
+        policies.render()
+        .replace('name = ""', 'name = "ExampleBot"')
+        .replace('contact = ""', 'contact = "mailto:b@c.de"')
+    )
+    filled = (
+        filled.replace("use = []", 'use = ["copyright_monitor"]') + "\n[modules.settings.copyright_monitor]\nmost = 3\n"
+    )
+
+    assert policies.load(filled).modules.settings == {"copyright_monitor": {"most": 3}}
+
+
 def test_every_key_says_what_it_means():
     for name, section in policies.sections().items():
         for key, field in section.model_fields.items():
@@ -100,6 +113,7 @@ def test_an_unknown_key_is_refused_naming_what_is_known(toml, message):
         ("[round]\nseconds = 100.0\n", "must be at least round.seconds"),
         ("politeness = 3\n", "politeness"),
         ("[politeness\n", "not TOML"),
+        ("[scope]\n[scope]\n", "fill keys in where they stand"),
     ],
 )
 def test_a_senseless_value_is_refused_naming_its_key(toml, where):
