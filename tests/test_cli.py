@@ -328,6 +328,7 @@ def test_seeds_are_taken_all_or_none(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"http://a.test/\xe9\n")
 
     assert "mailto:x" in said(crawl(tmp_path / "lake", "seed", "http://a.test/", "mailto:x"))
+    assert "whole ones are https://" in said(crawl(tmp_path / "lake", "seed", "a.test"))
     assert "in UTF-8" in said(crawl(tmp_path / "lake", "seed", "--file", str(tmp_path / "latin")))
     assert "ordered 1 seed;" in crawl(tmp_path / "lake", "seed", "--file", str(tmp_path / "seeds")).output
 

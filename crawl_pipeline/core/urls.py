@@ -50,7 +50,9 @@ class NotCrawlable(ValueError):
     """A reference that is no URL of a page: `reason` is "syntax", "scheme" or "length"."""
 
     def __init__(self, reason: str, href: str) -> None:
-        super().__init__(f"expected an http or https URL, found {href[:200]!r} ({reason}); skip the reference")
+        super().__init__(
+            f"expected an http or https URL, found {href[:200]!r} ({reason}); whole ones are https://www.example.org/"
+        )
         self.reason = reason
 
 

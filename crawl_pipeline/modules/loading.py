@@ -174,7 +174,10 @@ def make(spec: Spec) -> Module:
     """Import a module and make it; PolicyError if there is none, or if it does not take its settings."""
     place, _, attribute = spec.target.partition(":")
     if not _is_there(place):
-        raise PolicyError(f"modules.use: expected a Python module {place} for {spec.name!r}, found none: install it")
+        raise PolicyError(
+            f"modules.use: expected a Python module {place} for {spec.name!r}, found none: "
+            "install it, or name its folder in PYTHONPATH"
+        )
     kind = getattr(import_module(place), attribute, None)
     if not callable(kind):
         raise PolicyError(f"modules.use: expected a class {attribute} in {place} for {spec.name!r}, found {kind!r}")
