@@ -98,7 +98,7 @@ def test_a_budget_bounds_what_is_asked_in_a_day_and_the_price_says_what_a_visit_
     rules = policy(recrawl=DAILY, budget={"fetches_per_day": 12})
     crawl = Crawl(tmp_path, Host("a.test", robots(tree(30), "")), site("b.test", pages=3), rules=rules)
     crawl.seed("http://a.test/", "http://b.test/").work()
-    days = 6
+    days = 3
     for _ in range(2 * days):
         crawl.wait(DAY / 2)
         crawl.work(seconds=5)
