@@ -33,9 +33,10 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-OF_FORGOTTEN = "(bucket, url_hash) in (select (bucket, url_hash) from main.frontier where status = 'forgotten')"
+OF_FORGOTTEN = "url_hash in (select url_hash from main.frontier where status = 'forgotten')"
 """Pages of forgotten URLs are not shown, nor what modules made of them, nor contents that nothing else has. That such
-pages are stored stands in snapshot.stored_pages, for the accounts."""
+pages are stored stands in snapshot.stored_pages, for the accounts. A page stays in the bucket it was stored in, while
+its URL moves with a rebucketing: so the URL alone says which pages are meant."""
 
 
 class QueryError(Exception):

@@ -39,7 +39,7 @@ open as (
         case f.outcome {_SAYS} end || coalesce(' (' || f.reason || ')', '') as says
     from frontier f left join hosts h on h.bucket = f.bucket and h.host = f.host
     where not (f.status = 'fetched' and f.kind <> 'sitemap')
-      and not exists (from pages p where p.bucket = f.bucket and p.url_hash = f.url_hash)
+      and not exists (from pages p where p.url_hash = f.url_hash)  -- in whatever bucket it was stored
 ),
 known as (
     select bucket, host, url, url_hash, status,

@@ -13,6 +13,7 @@ import pytest
 import trio
 from crawls import ALMOST, NOON, Crawl, Died, dying_after, policy
 
+from crawl_pipeline import corpus as lake_corpus
 from crawl_pipeline import maintenance, planning, rebucketing
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
@@ -400,3 +401,32 @@ def test_a_url_that_moved_is_explained_with_the_requests_of_before(tmp_path):
     assert told.facts["bucket"] == urls.bucket("h4.test", 32)
     assert [row["outcome"] for row in told.facts["requests"]] == ["fetched"]
     assert told.facts["frontier"]["status"] == "fetched"
+
+
+def test_what_was_forgotten_stays_hidden_though_its_pages_lie_where_they_were_stored(tmp_path):
+    crawl = busy(tmp_path, buckets=1)
+    finish(crawl)
+    left = {url for url in crawl.rows("pages")["url"] if urls.host(url) != "h4.test"}
+    crawl.order("forget", "h4.test").work(60)
+
+    for buckets in (32, 2):
+        rebucket(crawl, buckets)
+        shown = lake_corpus.query(crawl.lake, "select url, text from documents")
+        assert set(shown["url"]) == left, buckets
+        assert shown.null_count().row(0) == (0, 0)
+        assert lake_corpus.query(crawl.lake, "select count(*) from contents").item() == crawl.rows("pages").filter(
+            pl.col("url").is_in(list(left))).unique(["body_hash", "charset"]).height  # fmt: skip
+
+
+def test_a_page_that_was_stored_before_is_not_told_as_unfetched_when_it_fails_later(tmp_path):
+    rules = policy(scope={"follow": "everywhere"}, retry={"attempts": 1})
+    crawl = Crawl(tmp_path, site("a.test", pages=2), buckets=1, rules=rules).seed("http://a.test/")
+    crawl.work(60)
+    rebucket(crawl, 32)
+    crawl.web.hosts.clear()
+
+    crawl.order("recrawl", "http://a.test/").work(300)
+
+    assert crawl.url("http://a.test/")["status"] != "fetched"
+    told = lake_corpus.query(crawl.lake, "select url from unfetched where known")
+    assert not set(told["url"]) & set(crawl.rows("pages")["url"])
