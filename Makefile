@@ -31,7 +31,8 @@ ui: env  ## Dagster's UI on the demo's lake
 	@$(BIN)/crawl --lake demo-lake/lake ui
 
 test: env  ## all tests
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	@# in their own order: files with few tests are the slowest here, and would come last on one core
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 check: env  ## format, lint, types, import contract, docs
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
