@@ -1,0 +1,45 @@
+"""The commands that judge the lake by its promises: reports and audit. They exit with 1 if one was broken."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from crawl_pipeline import corpus, server_log
+from crawl_pipeline.commands.common import as_json, command, out, print_json
+from crawl_pipeline.lake import Lake
+
+
+@command()
+@as_json
+def reports(lake: str, *, as_json: bool) -> None:
+    """Judge the lake by every SQL test; exit code 1 if a promise does not hold."""
+    results = corpus.run_tests(Lake.open(lake))
+    if as_json:
+        print_json([{"name": r.name, "sentence": r.sentence, "holds": r.holds, "offending": r.offending.to_dicts()}
+                     for r in results])  # fmt: skip
+    else:
+        for result in results:
+            mark = "[green]holds[/]" if result.holds else f"[red]{result.offending.height} offend[/]"
+            out.print(f"{mark}  {result.sentence}")
+    sys.exit(0 if all(result.holds for result in results) else 1)
+
+
+@command()
+@click.option("--access-log", "log", type=click.Path(dir_okay=False, path_type=Path),
+              help="Judge by this log of a server that was crawled: JSON lines, see docs/politeness.md.")  # fmt: skip
+@click.option("--client", help="With --access-log: only lines of this client address, ours.")
+@as_json
+def audit(lake: str, log: Path | None, client: str | None, *, as_json: bool) -> None:
+    """Judge every promise to hosts, by our own log or by a server's; exit code 1 if one was broken."""
+    from crawl_pipeline import auditing, display
+
+    opened = Lake.open(lake)
+    if log is None:
+        found = auditing.audit(opened)
+    else:
+        seen = server_log.read(log, client)
+        both = server_log.known_to_both(opened, seen)
+        found = auditing.audit_server(server_log.as_lake(opened, seen), both, seen.height)
+    print_json(found.figures()) if as_json else display.audited(out, found)
+    sys.exit(0 if found.holds else 1)

@@ -1,0 +1,37 @@
+"""The commands that hand out what was fetched: sql and extract. They write nothing into the lake."""
+
+from pathlib import Path
+
+import click
+
+from crawl_pipeline import corpus
+from crawl_pipeline.commands.common import as_json, command, out, print_json
+from crawl_pipeline.lake import Lake
+
+
+@command()
+@click.argument("query")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
+@as_json
+def sql(lake: str, query: str, *, as_csv: bool, as_json: bool) -> None:
+    """Run one SELECT over the lake's tables (DuckDB); `show tables` and `describe TABLE` list what is there."""
+    from crawl_pipeline import display
+
+    rows = corpus.query(Lake.open(lake), query)
+    if as_json:
+        print_json(rows.to_dicts())
+    elif as_csv:
+        click.echo(display.flat(rows).write_csv(), nl=False)
+    else:
+        display.rows(out, rows)
+
+
+@command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--where", default="true", help="A condition in SQL over `pages`, such as \"host = 'www.example.org'\".")
+def extract(lake: str, folder: Path, where: str) -> None:
+    """Write stored bodies into a folder, each content once, with a list of pages: of each page the newest version."""
+    from crawl_pipeline import extracting
+
+    pages, files = extracting.extract(Lake.open(lake), folder, where)
+    click.echo(f"{pages:,} pages, {files:,} files: {folder / extracting.LIST}")
