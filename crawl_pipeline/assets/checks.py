@@ -29,6 +29,8 @@ MANNERS = dg.AssetCheckSpec(
     description="In this run every promise to hosts was kept: turns, rests, Retry-After, robots.txt, pauses, our name.",
 )
 INLINE = [ACCOUNTS, MANNERS]
+ASKED = dg.AssetSelection.checks(*(spec.key for spec in INLINE))
+"""Both, as a job selects them."""
 
 _JUDGED = (
     "bucket", "round", "request_id", "host", "origin", "url", "cause", "worker", "started_at", "ended_at", "gap_s",
