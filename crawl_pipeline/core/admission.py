@@ -109,7 +109,8 @@ def rules(policy: Policy) -> list[tuple[str, pl.Expr]]:
         ("over budget.query_parameters", parameters > budget.query_parameters),
         ("over budget.repeated_segment", pl.col("_repeats") > budget.repeated_segment),
         ("over budget.repeats_in_a_row", pl.col("_in_a_row")),
-        ("file type", extension.is_in(budget.skip_extensions) & ~pl.col("kind").is_in(["sitemap", "file"])),
+        # An ending is a guess at a type; what people name they have looked at, and its answer says what it is.
+        ("file type", extension.is_in(budget.skip_extensions) & ~pl.col("kind").is_in(["seed", "sitemap", "file"])),
     ]
 
 

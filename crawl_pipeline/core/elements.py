@@ -12,7 +12,7 @@ from typing import Literal
 
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
-from crawl_pipeline.core import directives
+from crawl_pipeline.core import directives, srcset
 from crawl_pipeline.core.directives import Wishes
 from crawl_pipeline.core.text import ADVERTISING, HIDDEN, NAVIGATION, unmarked
 
@@ -30,7 +30,7 @@ _UNSEEN = frozenset({"script", "style", "noscript"})
 # A header or footer of these is part of what they say (HTML 4.3.8).
 _OWN_HEADER = frozenset({"article", "main", "section", "blockquote", "td"})
 _MOST_REGIONS = 1_000
-_IMAGES = f"{_WANTED},img"
+_IMAGES = f"{_WANTED},img,source"
 _SOURCES: Mapping[str, Kind] = {"iframe": "frame", "frame": "frame", "img": "image"}
 # Paid and user-made links carry their own words for the same wish.
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
@@ -123,6 +123,10 @@ def _take(
         case "iframe" | "frame" | "img":
             if len(found.others) < most_links:
                 _take_source(found, unmarked(attributes.get("src") or ""), _SOURCES[tag])
+                _take_sizes(found, attributes)
+        case "source":
+            if len(found.others) < most_links:
+                _take_sizes(found, attributes)
         case "nav" | "aside" | "header" | "footer":
             found.around += 1  # each is looked up to the root, so that not all of a hostile page may be
             if found.around <= _MOST_REGIONS and _is_navigation(node, tag):
@@ -152,6 +156,12 @@ def _is_unshown(attributes: Attributes) -> bool:
 def _take_source(found: Found, src: str, kind: Kind) -> None:
     if src and src[:5].lower() != "data:":  # that is the thing itself, of any length
         found.others[src, kind] = None
+
+
+def _take_sizes(found: Found, attributes: Attributes) -> None:
+    """Of one picture in several sizes the largest is enough."""
+    if (sizes := attributes.get("srcset")) and (largest := srcset.largest(unmarked(sizes))):
+        _take_source(found, largest, "image")
 
 
 def _words(value: str | None) -> list[str]:

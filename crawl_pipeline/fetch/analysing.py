@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -126,13 +127,20 @@ class Analyst:
         self._prepared = False
 
 
+def _begin(init: Callable[[], bool]) -> bool:
+    calling.let_go_when_forked()
+    return init()
+
+
 @asynccontextmanager
 async def hired(modules: Modules, strikes: Strikes, init: Callable[[], bool]) -> AsyncIterator[Analyst]:
     """An analyst with a process of its own, which is started by its first call; `init` is run in it first."""
     alone = trio.CapacityLimiter(1)  # apart from the processes that read pages
     # What a module leaves running there may keep its process from ending: it is killed then.
     with suppress(trio_parallel.BrokenWorkerError), Slate() as slate:
-        async with trio_parallel.open_worker_context(idle_timeout=math.inf, init=init, grace_period=1.0) as context:
+        async with trio_parallel.open_worker_context(
+            idle_timeout=math.inf, init=partial(_begin, init), grace_period=1.0
+        ) as context:
 
             async def run_sync(*call: Any) -> Any:
                 return await context.run_sync(*call, kill_on_cancel=True, limiter=alone)

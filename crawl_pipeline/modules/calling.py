@@ -1,16 +1,18 @@
 """Call a module, in a process that may be killed, and check what it gives: rows of its table, or why there are none.
 
 Runs where modules run. A call is bounded from inside by an alarm and by what the process may allocate; whoever started
-the process bounds it from outside too, for native code hears no alarm. Invariant: what leaves here is a frame of the
-declared columns or a reason, never anything a module made.
+the process bounds it from outside too, for native code hears no alarm. Invariants: what leaves here is a frame of the
+declared columns or a reason, never anything a module made; and it leaves once, whatever processes a module forks.
 """
 
+import ctypes
 import gc
+import os
 import resource
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +28,8 @@ from crawl_pipeline.modules.loading import Spec, make
 
 MOST_CHARACTERS = 500
 """Of a reason."""
+PR_SET_PDEATHSIG = 1
+"""linux/prctl.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,12 @@ class _OutOfTime(BaseException):
 
 def prepare(specs: Sequence[Spec]) -> None:
     """Import and make the modules, so that no call has to wait for that; what fails here fails again when called."""
-    for spec in specs:
-        try:
-            make(spec)
-        except (Exception, SystemExit):
-            continue
+    with _one_process():
+        for spec in specs:
+            try:
+                make(spec)
+            except (Exception, SystemExit):
+                continue
     _data_bytes_at_first()
 
 
@@ -168,7 +173,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 def _bounded(spec: Spec, limits: Limits, call: Any) -> Told:
     try:
-        with _alarm(limits.seconds), _memory(limits.memory_bytes):
+        with _one_process(), _alarm(limits.seconds), _memory(limits.memory_bytes):
             told: Told = call()
     except _OutOfTime:
         return Told(spec.name, failure=out_of_time(limits))
@@ -178,6 +183,47 @@ def _bounded(spec: Spec, limits: Limits, call: Any) -> Told:
 def out_of_time(limits: Limits) -> str:
     """Why there are no rows of a call that took too long."""
     return f"not done within {limits.seconds:g} s"
+
+
+@contextmanager
+def _one_process() -> Iterator[None]:
+    """End whatever a module has forked when it comes back: only one process may answer."""
+    own = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != own:
+            os._exit(0)
+
+
+def let_go_when_forked() -> None:
+    """In the process of modules, before any is imported: what they fork shall not outlive it, nor hold its pipes open.
+
+    Whoever waits for a process waits until nobody holds its pipes: a forgotten child would hang the worker.
+    """
+    inherited = _open_files()
+
+    def let_go() -> None:
+        for number in inherited:
+            with suppress(OSError):
+                os.close(number)
+        _end_with_parent()
+
+    os.register_at_fork(after_in_child=let_go)
+
+
+def _open_files() -> list[int]:
+    """Files that are open, but for the three that every process has."""
+    try:
+        return [number for name in os.listdir("/dev/fd") if (number := int(name)) > 2]
+    except OSError:
+        return []
+
+
+def _end_with_parent() -> None:
+    """Have this process killed when the one that forked it ends, where the system can do that (prctl(2), Linux)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @contextmanager

@@ -97,6 +97,16 @@ def test_a_module_that_hurts_costs_its_result_of_that_page_alone():
             assert told.rows["letters"].to_list() == [len(one.text)]
 
 
+def test_a_module_that_forks_is_heard_once_and_holds_up_nobody():
+    paths = ["forks", "one", "forks-and-stays", "two", "forks", "dies", "three"]
+
+    found = read_apart(paths, policy())
+
+    assert [one.told[0].failure for one in found] == [None, None, None, None, None, DIED, None]
+    assert [one.told[0].rows["letters"].item() for one in found[:5:2]] == [1, 1, 1]
+    assert found[-1].told[0].rows["letters"].to_list() == [len(found[-1].text)]
+
+
 def test_a_module_that_hangs_or_dies_again_and_again_is_called_no_more():
     found = read_apart(["dies", "sleeps", "one", "two"], policy(strikes=2))
 

@@ -56,6 +56,19 @@ def mumble() -> None:
     raise Unspeakable
 
 
+def fork() -> list[dict[str, int]]:
+    """And go on in both processes, as a library does that starts one and forgets to end it."""
+    os.fork()
+    return [{"letters": 1}]
+
+
+def fork_and_stay() -> list[dict[str, int]]:
+    """And leave a process behind that holds whatever it inherited."""
+    if os.fork() == 0:
+        time.sleep(3_600)
+    return [{"letters": 1}]
+
+
 DEEDS = {
     "busy": busy, "sleeps": lambda: time.sleep(3_600), "deaf": deaf, "stubborn": stubborn,
     "raises": fail, "leaves": leave, "mumbles": mumble,
@@ -67,6 +80,7 @@ DEEDS = {
     "says another type": lambda: [{"letters": "many"}],
     "says too much": lambda: [{"title": "x" * 200_000}],
     "never stops saying": lambda: iter(lambda: {"letters": 1}, None),
+    "forks": fork, "forks and stays": fork_and_stay,
     "says a frame of another shape": lambda: pl.DataFrame({"colour": ["red"]}),
 }  # fmt: skip
 

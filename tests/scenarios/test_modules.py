@@ -29,11 +29,13 @@ def gallery() -> Host:
     pictures = "".join(
         f"<img src={src}>" for src in ("/1.png", "/2.png", "/broken.png", "/private/4.png", "/show?id=5", "/6.jpg")
     )
+    pictures += '<picture><source srcset="/small.png 1x, /8.png 2x"><img src=/1.png srcset="/9.png, "></picture>'
     broken = Answer(200, picture(1, 1).headers, b"\x89PNG")
     table = {
         "/": html("home", ["/second"], head=pictures), "/second": html("second", ["/data.json", "/7.png"]),
         "/1.png": picture(3, 4), "/2.png": picture(3, 4), "/broken.png": broken,
         "/show": picture(7, 2), "/7.png": picture(5, 5),
+        "/8.png": picture(8, 8), "/9.png": picture(9, 9), "/10.png": picture(10, 1),
         "/data.json": plain('{"a": 1}', content_type="application/json"),
     }  # fmt: skip
     return Host("a.test", robots(routes(table), robots_text(disallow=["/private/"])))
@@ -52,7 +54,9 @@ def images(crawl: Crawl) -> dict[str, tuple[int, int]]:
 def archived(tmp_path_factory) -> Crawl:
     """A crawl with the archive, to be looked at."""
     folder = tmp_path_factory.mktemp("archived")
-    crawl = Crawl(folder, gallery(), rules=policy(modules=using("png_archive"))).seed("http://a.test/")
+    crawl = Crawl(folder, gallery(), rules=policy(modules=using("png_archive"))).seed(
+        "http://a.test/", "http://a.test/10.png"
+    )
     crawl.work()
     return crawl
 
@@ -75,6 +79,9 @@ def test_pictures_in_pages_and_links_to_them_are_archived_with_their_size(archiv
         "http://a.test/2.png": (3, 4),
         "http://a.test/7.png": (5, 5),
         "http://a.test/show?id=5": (7, 2),
+        "http://a.test/8.png": (8, 8),
+        "http://a.test/9.png": (9, 9),  # the largest of each srcset
+        "http://a.test/10.png": (10, 1),  # a seed
     }
     assert set(archived.stored("a.test")) == {"/", "/second"}
     assert archived.outcomes()["http://a.test/1.png"] == "fetched"
@@ -225,7 +232,7 @@ def test_rows_of_modules_exist_only_with_their_round(tmp_path):
 
     assert {kept.table: kept.swept for kept in done.tables}["images"] > 0
     assert images(crawl) == before
-    assert len(before) == 4
+    assert len(before) == 6
     assert crawl.lake.size("images").rows == crawl.rows("images").height
 
 
@@ -235,7 +242,7 @@ def test_a_forgotten_url_is_shown_by_no_module(own):
     seen = corpus.query(own.lake, "select url from images union all select url from module_failures")
     assert set(seen["url"]) == set(images(own)) - {"http://a.test/7.png"}
     contents = corpus.query(own.lake, "select body from contents where charset is null")["body"]
-    assert set(contents) == {png(3, 4), png(7, 2)}
+    assert set(contents) == {png(3, 4), png(7, 2), png(8, 8), png(9, 9), png(10, 1)}
 
 
 def test_who_opens_the_lake_sees_the_tables_of_modules_and_what_their_columns_mean(archived):
