@@ -202,9 +202,10 @@ def fresh(console: Console, found: Freshness) -> None:
     if found.expected is None or found.best is None:
         console.print("no page has been fetched yet")
         return
-    console.print(f"{found.pages:,} pages are expected to be {found.expected:.1%} fresh, importance considered")
-    console.print(f"the best plan for {found.visits_per_day:,.0f} visits a day would reach {found.best:.1%}: "
-                  f"this is {found.share:.1%} of it; one more visit buys {found.price:.3g} weighted days")  # fmt: skip
+    console.print(f"{found.pages:,} pages are expected to be {found.expected:.1%} fresh now, importance considered")
+    console.print(f"their dates come to {found.planned:.1%} in the long run; the best plan for "
+                  f"{found.visits_per_day:,.0f} visits a day would reach {found.best:.1%}: this is {found.share:.1%} "
+                  f"of it; one more visit buys {found.price:.3g} weighted days")  # fmt: skip
     for title, rows in (("hosts whose politeness costs most", found.hosts.head(10)),
                         ("changes expected and found, by tenths", found.calibration)):  # fmt: skip
         table = Table(*rows.columns, box=None, padding=(0, 2), title=title, title_style="bold", title_justify="left")

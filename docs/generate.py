@@ -179,7 +179,7 @@ def ordered() -> str:
 AGAIN = {
     "recrawl": "when its interval is over",
     "retry": "after a wait that doubles, until `retry.attempts`",
-    "gone": "after `recrawl.gone_s`",
+    "gone": "after `recrawl.gone_s` or `recrawl.never_s`",
     "robots": "when the robots.txt answer expires",
     "next round": "in a next round",
     "never": "never",

@@ -13,7 +13,16 @@ from crawl_pipeline.resources.lake import LakeResource
 from crawl_pipeline.resources.policy import PolicyResource
 
 NAME = "freshness"
-_FIGURES = ("pages", "expected_freshness", "bound", "share_of_bound", "visits_per_day", "price", "brier")
+_FIGURES = (
+    "pages",
+    "expected_freshness",
+    "planned_freshness",
+    "bound",
+    "share_of_bound",
+    "visits_per_day",
+    "price",
+    "brier",
+)
 
 
 def freshness(buckets: int) -> dg.AssetsDefinition:

@@ -77,6 +77,8 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
     rows = rows.with_columns(
         attempts=pl.when("failed").then(pl.col("attempts") + 1).when(untold).then("attempts").otherwise(0)
     )
+    gone = pl.when(pl.col("again") == "gone").then(pl.col("gone_count").fill_null(0) + 1)
+    rows = rows.with_columns(gone_count=gone.when(pl.col("again") != "recrawl").then("gone_count"))
     given_up = pl.col("failed") & (pl.col("attempts") >= policy.retry.attempts)
     kept = pl.col("outcome") == "carried"
     rows = rows.with_columns(
@@ -101,8 +103,7 @@ def _due_at(policy: Policy) -> pl.Expr:
     retry = pl.col("attempts").replace_strict(waits, default=None, return_dtype=pl.Duration("us"))
     interval_s = pl.col("interval_s").fill_null(recrawl.by_kind("first_s", policy))
     revisit = recrawl.due_at(ended, interval_s) if policy.recrawl.again else pl.lit(None)
-    gone_s = interval_s.clip(lower_bound=policy.recrawl.gone_s)
-    look_again = recrawl.due_at(ended, gone_s) if policy.recrawl.again else pl.lit(None)
+    look_again = recrawl.due_at(ended, _gone_s(policy)) if policy.recrawl.again else pl.lit(None)
     return (
         pl.when(again == "next round").then(ended)
         .when(again == "retry").then(ended + retry)
@@ -111,3 +112,11 @@ def _due_at(policy: Policy) -> pl.Expr:
         .when(again == "gone").then(look_again)
         .otherwise(None)
     )  # fmt: skip
+
+
+def _gone_s(policy: Policy) -> pl.Expr:
+    """The wait after so many visits in a row that found no page: longer each time, as fewer and fewer come back."""
+    waits = dict(enumerate(policy.recrawl.gone_s, start=1))
+    wait_s = pl.col("gone_count").clip(1, len(waits)).replace_strict(waits, default=None, return_dtype=pl.Float64)
+    was_there = pl.col("interval_s").is_not_null() & (pl.col("outcome") == "gone")
+    return pl.when(was_there).then(wait_s).otherwise(wait_s.clip(lower_bound=policy.recrawl.never_s))

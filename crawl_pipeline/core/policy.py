@@ -375,8 +375,12 @@ class Recrawl(Section):
         15_552_000.0, "s; what visits have taught counts half after this: habits change (half a year costs nothing)"
     )
     lastmod: bool = key(True, "a sitemap that says a page has changed since its last fetch brings its visit forward")
-    gone_s: PositiveFloat = key(
-        2_592_000.0, "s; a page that is gone is looked at again after this, or after its interval"
+    gone_s: list[PositiveFloat] = key(
+        [86_400.0, 604_800.0, 2_592_000.0, 7_776_000.0, 31_536_000.0],
+        "s; a page that is gone is looked at again after the first of these; found gone again and again after the "
+        "next, and then after the last each time", min_length=1, max_length=20)  # fmt: skip
+    never_s: PositiveFloat = key(
+        2_592_000.0, "s; at least as long waits what never was a page here, or is refused rather than gone"
     )
 
 

@@ -206,6 +206,7 @@ COLUMNS = _columns(
     ("due_at", TIME, "UTC", "when the URL may next be selected; null: never by itself"),
     ("visited_at", TIME, "UTC", "when its last visit told something of it; null: never, or a visit is ordered"),
     ("attempts", pl.Int16, "fetches", "failed fetches in a row"),
+    ("gone_count", pl.Int16, "fetches", "visits in a row that found no page: gone, or refused by the server"),
     # Hosts.
     ("seeded", pl.Boolean, "", "a seed named a URL of this host"),
     ("paused", pl.Boolean, "", "a person asked for no requests to this host"),
@@ -351,8 +352,8 @@ FRONTIER = Table(
     "frontier", "state", ("url_hash",), ("bucket", "layer", "layout", "part"), ("host", "url"),
     "one known URL",
     ("bucket", "layer", "layout", "part", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band",
-     "score", "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts", "visited_at",
-     "evidence_a", "evidence_b"),
+     "score", "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts", "gone_count",
+     "visited_at", "evidence_a", "evidence_b"),
 )  # fmt: skip
 HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer", "layout"), ("host",),

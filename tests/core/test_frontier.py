@@ -113,10 +113,22 @@ def test_a_page_is_visited_again_after_the_interval_learnt_for_it():
     assert fold("fetched", interval_s=5_000)["due_at"] == after(5_100)
 
 
-@pytest.mark.parametrize("outcome", ["gone", "forbidden"])
-def test_a_page_that_is_gone_is_not_looked_at_sooner_than_while_it_was_there(outcome):
-    assert fold(outcome, interval_s=2 * MONTH)["due_at"] == after(100 + 2 * MONTH)
-    assert fold(outcome, interval_s=5_000)["due_at"] == after(100 + MONTH)
+def test_a_page_that_was_there_is_looked_for_after_1_7_30_90_days_and_then_once_a_year():
+    waits = [fold("gone", due("a.test", 1, gone_count=n), interval_s=9.0)["due_at"] - after(100) for n in range(6)]
+
+    assert [wait.days for wait in waits] == [1, 7, 30, 90, 365, 365]
+
+
+@pytest.mark.parametrize(("outcome", "interval_s"), [("gone", None), ("forbidden", 9.0), ("client_error", 9.0)])
+def test_what_never_was_a_page_or_is_refused_is_not_looked_at_sooner_than_after_a_month(outcome, interval_s):
+    waits = [fold(outcome, due("a.test", 1, gone_count=n), interval_s)["due_at"] - after(100) for n in range(4)]
+
+    assert [wait.days for wait in waits] == [30, 30, 30, 90]
+
+
+@pytest.mark.parametrize(("outcome", "count"), [("gone", 4), ("fetched", None), ("timeout", 3), ("throttled", 3)])
+def test_an_outage_is_no_visit_that_found_a_page_gone(outcome, count):
+    assert fold(outcome, due("a.test", 1, gone_count=3), 9.0)["gone_count"] == count
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)

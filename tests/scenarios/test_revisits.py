@@ -113,18 +113,24 @@ def test_an_outage_is_no_observation(tmp_path):
     crawl.check()
 
 
-def test_a_page_that_is_gone_is_looked_at_again_after_a_long_while(tmp_path):
-    page = {"/": lambda request: plain("x", 404) if request.nth_here == 0 else html("Back")}
-    rules = policy(**DAILY | {"recrawl": DAILY["recrawl"] | {"gone_s": 10 * DAY}})
-    crawl = Crawl(tmp_path, site("a.test", page), rules=rules).seed("http://a.test/")
+def test_a_page_that_is_gone_is_looked_at_again_after_longer_and_longer_waits_and_learnt_of_once_it_is_back(tmp_path):
+    """After 1, 7, 30 and 90 days, then seldom; being away is no observation, what it says on its return is one."""
+    here = [True, *[False] * 4, True]
+    page = {"/": lambda request: html("Back", text=f"edition {here[request.nth_here]}{request.nth_here // 5}")
+            if here[request.nth_here] else plain("x", 404)}  # fmt: skip
+    crawl = Crawl(tmp_path, site("a.test", page), rules=policy(**DAILY)).seed("http://a.test/")
     crawl.work()
-    crawl.wait(9 * DAY)
-    crawl.work()
-    assert len(crawl.asked("a.test")) == 1
+    waits = []
+    for _ in range(5):
+        row = crawl.url("http://a.test/")
+        waits.append(round((row["due_at"] - row["visited_at"]) / timedelta(days=1)))
+        crawl.wait(waits[-1] * DAY)
+        crawl.work(seconds=60)
 
-    crawl.wait(2 * DAY)
-    crawl.work()
-    assert crawl.stored("a.test") == ["/"]
+    assert waits == [1, 1, 7, 30, 90]
+    row = crawl.url("http://a.test/")
+    assert (row["status"], row["gone_count"]) == ("fetched", None)
+    assert visits(crawl) == {"/": (2, 1)}
     crawl.check()
 
 

@@ -10,7 +10,7 @@ from crawl_pipeline import explaining, freshness
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import Answer, Request, Site, html, robots, routes, tree
 
-DAILY = {"first_s": DAY, "shortest_s": 3_600.0, "gone_s": 2 * DAY}
+DAILY = {"first_s": DAY, "shortest_s": 3_600.0, "gone_s": [DAY, 2 * DAY]}
 VISITS = 8
 
 
@@ -114,7 +114,7 @@ def test_a_budget_bounds_what_is_asked_in_a_day_and_the_price_says_what_a_visit_
     assert "the price is" in found
     reckoned = freshness.reckon(crawl.lake, rules, now)
     assert 0 < reckoned.expected <= 1
-    assert 0 < reckoned.best <= 1
+    assert 0 < reckoned.planned <= reckoned.best <= 1
     assert reckoned.visits_per_day == 12
     assert set(reckoned.hosts["host"]) == {"a.test", "b.test"}
     assert reckoned.hosts["visits"].sum() <= 12 * (1 + 1e-6)
