@@ -2,5 +2,7 @@
 
 from hypothesis import settings
 
-settings.register_profile("ours", deadline=None, derandomize=True, max_examples=50)
+from tests.effort import times
+
+settings.register_profile("ours", deadline=None, derandomize=True, max_examples=times(30, 200))
 settings.load_profile("ours")

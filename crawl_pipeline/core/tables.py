@@ -67,8 +67,11 @@ class Table:
         unknown = [name for name in given.columns if name not in self.schema]
         if unknown:
             raise ValueError(f"{self.name} has the columns {list(self.schema)}, but the rows also bring {unknown}")
+        if given.schema == self.schema:
+            return given
         absent = [pl.lit(None).alias(name) for name in self.schema if name not in given.columns]
-        return given.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in self.schema.items())
+        columns = [pl.col(name).cast(dtype) for name, dtype in self.schema.items()]
+        return given.lazy().with_columns(absent).select(columns).collect()
 
     def _given_schema(self, rows: Sequence[dict[str, object]]) -> dict[str, pl.DataType]:
         names = dict.fromkeys(name for row in rows for name in row)

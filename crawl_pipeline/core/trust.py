@@ -38,8 +38,8 @@ def limits(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     `allowance` of its URLs, how many are `known` and of those `parked`, `full_day` and `allowance_day` of its pages
     in a UTC day.
     """
-    budget = policy.budget
-    rows = hosts.select(
+    budget, known = policy.budget, hosts.lazy()  # one plan: a round asks often, and of few hosts
+    rows = known.select(
         "host", "site", trusted=pl.col("seeded").any().over("site"),
         host_known="known_count", host_parked=pl.col("parked_count").fill_null(0),
         host_linking=_count("linking_sites"), host_texts=_texts(pl.col("fetched_count")),
@@ -48,15 +48,15 @@ def limits(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
             {name: rule.fetches_per_day for name, rule in policy.host.items()}, budget.fetches_per_host_day
         ),
     )  # fmt: skip
-    sites = _of_sites(hosts, rows.filter(~pl.col("trusted"))["site"])
-    rows = rows.join(sites, on="site", how="left", maintain_order="left").with_columns(
+    untrusted = known.filter(~pl.col("seeded").any().over("site"))
+    rows = rows.join(_of_sites(untrusted), on="site", how="left", maintain_order="left").with_columns(
         pl.col("site_linking", "site_texts").fill_null(0),
         site_known=pl.col("host_known").sum().over("site"), site_parked=pl.col("host_parked").sum().over("site"),
         site_full=pl.lit(budget.urls_per_site, pl.Int64), site_full_day=pl.lit(budget.fetches_per_site_day, pl.Int64),
     )  # fmt: skip
     return rows.with_columns(
         _allowance(f"{per}_full{of}", per, policy).alias(f"{per}_allowance{of}") for per in PER for of in ("", "_day")
-    )
+    ).collect()
 
 
 def with_new(hosts: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
@@ -122,12 +122,11 @@ def _own(given: dict[str, int | None], otherwise: int) -> pl.Expr:
     return pl.col("host").replace_strict(own, default=otherwise, return_dtype=pl.Int64)
 
 
-def _of_sites(hosts: pl.DataFrame, sites: pl.Series) -> pl.DataFrame:
+def _of_sites(hosts: pl.LazyFrame) -> pl.LazyFrame:
     """The evidence of sites, united over their hosts (site, site_linking, site_texts)."""
-    among = hosts.filter(pl.col("site").is_in(sites.unique().implode()))
-    both = among.group_by("site").agg(pl.col("fetched_count").sum())
+    both = hosts.group_by("site").agg(pl.col("fetched_count").sum())
     for column in ("linking_sites", "texts"):
-        values = among.select("site", value=column).explode("value").drop_nulls()
+        values = hosts.select("site", value=column).explode("value").drop_nulls()
         both = both.join(_smallest(values, "site", column), on="site", how="left")
     return both.select("site", site_linking=_count("linking_sites"), site_texts=_texts(pl.col("fetched_count")))
 
@@ -136,12 +135,12 @@ def _united(hosts: pl.DataFrame, found: pl.DataFrame, column: str) -> pl.DataFra
     if found.is_empty():
         return hosts
     kept = hosts.join(found, on="host", how="semi").select("host", value=column).explode("value").drop_nulls()
-    made = _smallest(pl.concat([kept, found.select("host", "value")]), "host", "_made")
-    rows = hosts.join(made, on="host", how="left", maintain_order="left")
-    return rows.with_columns(pl.coalesce("_made", column).alias(column)).drop("_made")
+    made = _smallest(pl.concat([kept, found.select("host", "value")]).lazy(), "host", "_made")
+    rows = hosts.lazy().join(made, on="host", how="left", maintain_order="left")
+    return rows.with_columns(pl.coalesce("_made", column).alias(column)).drop("_made").collect()
 
 
-def _smallest(values: pl.DataFrame, per: str, column: str) -> pl.DataFrame:
+def _smallest(values: pl.LazyFrame, per: str, column: str) -> pl.LazyFrame:
     """The MOST smallest values of each host or site, in order."""
     return values.unique().sort("value").group_by(per).agg(pl.col("value").head(MOST).alias(column))
 

@@ -150,7 +150,7 @@ class DeltaTable:
         self._opened: deltalake.DeltaTable | None = None
         # A version never changes, and a plan looks at one many times.
         self._live: tuple[int, pl.DataFrame] | None = None
-        self._stamps: dict[int, tuple[int | None, ...]] = {}
+        self._stamps: dict[tuple[int, tuple[str, ...]], tuple[int | None, ...]] = {}
 
     def exists(self) -> bool:
         """Say whether the table is there."""
@@ -227,11 +227,12 @@ class DeltaTable:
     def stamps(self, names: tuple[str, ...], at: int | None = None) -> tuple[int | None, ...]:
         """Transaction identifiers of the newest version, or of version `at`."""
         with self._lock:
-            if at is None or at not in self._stamps:
+            if at is None or (at, names) not in self._stamps:
                 opened = self._at(at)
                 at = opened.version()
-                self._stamps = {at: tuple(map(opened.transaction_version, names))}
-            return self._stamps[at]
+                if (at, names) not in self._stamps:  # a version's identifiers stay; reading them costs as much again
+                    self._stamps = {(at, names): tuple(map(opened.transaction_version, names))}
+            return self._stamps[at, names]
 
     def _at(self, version: int | None) -> deltalake.DeltaTable:
         """The table at a version; what is open may stand there already, and opening reads the log again."""

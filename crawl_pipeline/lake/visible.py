@@ -73,16 +73,17 @@ def _in_force(
 
 def committed(rounds: DeltaTable, live: pl.DataFrame, buckets: Sequence[int] | None, after: int | None) -> pl.DataFrame:
     """Give the (bucket, round) pairs of committed rounds. A file of one round is known without opening it."""
+    wanted = live.lazy()
     if buckets is not None:
-        live = live.filter(pl.col("bucket").is_in(buckets))
+        wanted = wanted.filter(pl.col("bucket").is_in(buckets))
     if after is not None:
-        live = live.filter(pl.col("max_round") > after)
-    single = live.filter(pl.col("min_round") == pl.col("max_round"))
-    known = single.select("bucket", round="min_round")
-    merged = live.filter(pl.col("min_round") != pl.col("max_round"))
+        wanted = wanted.filter(pl.col("max_round") > after)
+    single = pl.col("min_round") == pl.col("max_round")
+    known = wanted.filter(single).select("bucket", round="min_round").unique()
+    merged, pairs = pl.collect_all([wanted.filter(~single), known])
     if merged.is_empty():
-        return known.unique()
-    return pl.concat([known, rounds.rows(merged).select("bucket", "round").collect()]).unique()
+        return pairs
+    return pl.concat([pairs, rounds.rows(merged).select("bucket", "round").collect()]).unique()
 
 
 def overlay(
@@ -156,13 +157,14 @@ def _rows(opened: DeltaTable, live: pl.DataFrame, wanted: Wanted) -> pl.LazyFram
 
 def _live(opened: DeltaTable, wanted: Wanted) -> pl.DataFrame:
     live = opened.live(None if wanted.at is None else wanted.at[opened.table.name])
+    asked = []
     if wanted.files is not None:
-        live = live.filter(pl.col("uri").is_in(list(wanted.files)))
+        asked.append(pl.col("uri").is_in(list(wanted.files)))
     if wanted.buckets is not None and "bucket" in live.columns:
-        live = live.filter(pl.col("bucket").is_in(wanted.buckets))
+        asked.append(pl.col("bucket").is_in(wanted.buckets))
     if wanted.since is not None and "max_round" in live.columns:
-        live = live.filter(pl.col("max_round") > wanted.since)
-    return live
+        asked.append(pl.col("max_round") > wanted.since)
+    return live.filter(*asked) if asked else live
 
 
 def _narrow(rows: pl.LazyFrame, table: Table, wanted: Wanted) -> pl.LazyFrame:

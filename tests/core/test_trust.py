@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crawl_pipeline.core import selection, trust, urls
 from crawl_pipeline.core.admission import admit
+from tests.effort import times
 
 TIGHT = policy(scope={"follow": "everywhere"}, budget={
     "urls_per_host": 40, "urls_per_site": 60, "fetches_per_host_day": 12, "fetches_per_site_day": 20,
@@ -152,7 +153,7 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(15, 100))
 @given(batches, st.lists(st.integers(0, 12), min_size=5, max_size=5))
 def test_no_order_or_batching_of_links_passes_a_budget_and_what_is_let_in_is_within_trust(given_, grown):
     """Batch by batch, with evidence that grows between; what is parked is let in by the same numbers."""
@@ -213,7 +214,7 @@ def test_the_nearest_parked_urls_are_let_in_first_and_then_the_oldest():
 # Days.
 
 
-@settings(max_examples=40)
+@settings(max_examples=times(15, 100))
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 40_000)), min_size=1, max_size=12), st.booleans())
 def test_the_hosts_of_a_site_are_never_listed_beyond_what_its_day_allows(rounds, seeded):
     """Rounds with evidence that grows and hours that pass; all that is listed is asked."""

@@ -12,6 +12,7 @@ from lake_rows import NOON, done
 from crawl_pipeline.core.tables import FRONTIER
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.lake.folding import Shape
+from tests.effort import times
 
 SMALL = Shape(slice_rows=100, rows=150)
 
@@ -62,7 +63,7 @@ hosts = st.lists(st.tuples(st.sampled_from(["a.test", "b.test", "c.test"]), st.i
                  max_size=40)  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=times(6, 30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(hosts, min_size=1, max_size=4), st.integers(1, 60), st.integers(1, 60))
 def test_no_reader_sees_how_a_fold_has_cut_the_rows(
     tmp_path_factory: pytest.TempPathFactory, rounds: list[list[tuple[str, int, int]]], slice_rows: int, rows: int

@@ -14,6 +14,7 @@ from lake_rows import NOON, done, statuses, urls
 
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.lake.folding import Due, due_buckets
+from tests.effort import times
 
 
 def rounds(lake: Lake, lease: Lease, *changes: dict[int, str]) -> Lease:
@@ -153,7 +154,7 @@ STEPS = st.lists(
 
 
 @settings(
-    max_examples=15,
+    max_examples=times(6, 30),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

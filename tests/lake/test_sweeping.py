@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lake_rows import NOON, done, hosts, links, statuses, urls
 
 from crawl_pipeline.lake import Lake, Lease, LeaseHeld, LeaseLost, RetentionTooShort
+from tests.effort import times
 
 DAY_S = 86_400
 
@@ -133,7 +134,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=times(8, 50))
 @given(steps=STEPS)
 def test_whatever_is_committed_is_there_however_workers_are_late_and_sweeps_fall(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

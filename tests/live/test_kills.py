@@ -16,12 +16,13 @@ from crawl_pipeline import corpus
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import access_log
 from crawl_pipeline.testing.truth import truth
+from tests.effort import times
 from tests.live import small_web
 
-KILLS = 20
+KILLS = times(6, 20)
 
 
-def test_twenty_kills_lose_nothing_double_nothing_and_are_never_impolite(tmp_path: Path) -> None:
+def test_kills_lose_nothing_double_nothing_and_are_never_impolite(tmp_path: Path) -> None:
     """After SIGKILL at random moments every page is stored once, no lease outlives its deadline, no host was rushed."""
     with small_web.serving(tmp_path) as web:
         root = small_web.prepared(web, tmp_path)

@@ -18,6 +18,7 @@ from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.planning import SeenSet, read_cursors
 from crawl_pipeline.planning.seen import Known
 from crawl_pipeline.planning.sight import Sight
+from tests.effort import times
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 AGENT = {"name": "ExampleBot", "contact": "https://example.org/"}
@@ -120,7 +121,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=times(5, 25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(STEPS, min_size=4, max_size=12))
 def test_no_url_is_lost_and_none_doubled_whatever_happens_to_workers_and_files(
     steps: list[tuple[str, list[int]]],

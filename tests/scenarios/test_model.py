@@ -24,6 +24,7 @@ from crawl_pipeline.core import urls
 from crawl_pipeline.lake import Lake, LeaseHeld, LeaseLost
 from crawl_pipeline.testing import site
 from crawl_pipeline.testing.sites import at_first, html, throttled
+from tests.effort import times
 
 LEASE_S = 120.0
 BUSY_S = 40
@@ -246,5 +247,9 @@ class Frontier(RuleBasedStateMachine):
 
 TestFrontier = Frontier.TestCase
 TestFrontier.settings = settings(
-    max_examples=4, stateful_step_count=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=times(2, 8),
+    stateful_step_count=8,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
 )
