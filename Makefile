@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.from-lock
 
-.PHONY: help env crawl ui test check docs bench corpus peers lock clean
+.PHONY: help env crawl ui test test-thorough check docs bench corpus peers lock clean
 
 help:  ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ ui: env  ## Dagster's UI on the demo's lake
 test: env  ## all tests
 	@# in their own order: files with few tests are the slowest here, and would come last on one core
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+test-thorough: env  ## all tests, and those that gain by trying more often try much more often
+	@CRAWL_TESTS=thorough $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 check: env  ## format, lint, types, import contract, docs
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }

@@ -216,23 +216,34 @@ class DeltaTable:
 
     def live(self, at: int | None = None) -> pl.DataFrame:
         """Live files: uri, rows, size, partition values, range of `round`, and the first host of tables with parts."""
-        with self._lock:
-            if self._live is None or self._live[0] != at:
-                opened = self._at(at)
-                at = opened.version()
-            if self._live is None or self._live[0] != at:
-                self._live = at, self.files(opened)
-            return self._live[1]
+        return self.live_and_stamps((), at)[0]
 
     def stamps(self, names: tuple[str, ...], at: int | None = None) -> tuple[int | None, ...]:
         """Transaction identifiers of the newest version, or of version `at`."""
         with self._lock:
             if at is None or (at, names) not in self._stamps:
-                opened = self._at(at)
-                at = opened.version()
-                if (at, names) not in self._stamps:  # a version's identifiers stay; reading them costs as much again
-                    self._stamps = {(at, names): tuple(map(opened.transaction_version, names))}
+                at = self._stamped(self._at(at), names)
             return self._stamps[at, names]
+
+    def live_and_stamps(
+        self, names: tuple[str, ...], at: int | None = None
+    ) -> tuple[pl.DataFrame, tuple[int | None, ...]]:
+        """Give what `live` and `stamps` do, both of one version."""
+        with self._lock:
+            if self._live is None or self._live[0] != at or (at, names) not in self._stamps:
+                opened = self._at(at)
+                at = self._stamped(opened, names)
+                if self._live is None or self._live[0] != at:
+                    self._live = at, self.files(opened)
+            return self._live[1], self._stamps[at, names]
+
+    def _stamped(self, opened: deltalake.DeltaTable, names: tuple[str, ...]) -> int:
+        """Remember the identifiers of a version, which stay: reading them costs as much again as opening it."""
+        at = opened.version()
+        if (at, names) not in self._stamps:
+            same = {known: found for known, found in self._stamps.items() if known[0] == at}
+            self._stamps = same | {(at, names): tuple(map(opened.transaction_version, names))}
+        return at
 
     def _at(self, version: int | None) -> deltalake.DeltaTable:
         """The table at a version; what is open may stand there already, and opening reads the log again."""

@@ -49,6 +49,12 @@ def at(rounds: DeltaTable, version: int | None = None) -> Layout:
     return _layout(*rounds.stamps((NUMBER, BUCKETS, FEWEST), version))
 
 
+def with_files(rounds: DeltaTable, version: int | None = None) -> tuple[pl.DataFrame, Layout]:
+    """The live files of `rounds` beside the layout of the same version: one look at its log."""
+    live, stamps = rounds.live_and_stamps((NUMBER, BUCKETS, FEWEST), version)
+    return live, _layout(*stamps)
+
+
 def of(rounds: deltalake.DeltaTable) -> Layout:
     """The layout in force as this table object sees it."""
     return _layout(*map(rounds.transaction_version, (NUMBER, BUCKETS, FEWEST)))

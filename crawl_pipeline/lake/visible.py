@@ -55,6 +55,8 @@ def scan(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.L
 
 def files(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.DataFrame:
     """Give the live files of a table in the layout in force."""
+    if "layout" not in table.column_names:  # of no layout, or of any
+        return _live(tables[table.name], wanted)
     return _in_force(tables, table, wanted)[2]
 
 
@@ -63,8 +65,7 @@ def _in_force(
 ) -> tuple[pl.DataFrame, Layout, pl.DataFrame]:
     """The files of `rounds`, the layout in force, and the table's files in it."""
     at = None if wanted.at is None else wanted.at["rounds"]
-    rounds = tables["rounds"].live(at)  # before the table: see above
-    layout = layouts.at(tables["rounds"], at)
+    rounds, layout = layouts.with_files(tables["rounds"], at)  # before the table: see above
     live = layouts.seen(_live(tables[table.name], wanted), layout)
     if at is None and layouts.at(tables["rounds"]) != layout:  # rebucketed, and may be swept, between the two looks
         return _in_force(tables, table, wanted)
