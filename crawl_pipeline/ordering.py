@@ -70,6 +70,31 @@ def recrawl(
     return _give(lake, [{"kind": "recrawl", **scope} for scope in scopes], now, by)
 
 
+def recrawl_buckets(
+    lake: Lake, buckets: Iterable[int], *, visited_before: datetime, pattern: str | None = None, now: datetime,
+    by: str | None = None,
+) -> int:  # fmt: skip
+    """Order that pages of these buckets are visited again: those last visited before then, whose URLs match.
+
+    Return how many orders that makes. One that was given before is not given again.
+    """
+    wanted = sorted(set(buckets))
+    if wrong := [bucket for bucket in wanted if not 0 <= bucket < lake.buckets]:
+        raise OrderError(f"expected buckets from 0 to {lake.buckets - 1}, found {wrong}, so nothing was ordered")
+    if pattern is not None and (not pattern or not pattern.isascii() or not pattern.isprintable()):
+        raise OrderError(
+            f"expected a pattern that canonical URLs can match, such as */news/*, found {_short(repr(pattern))}, "
+            "so nothing was ordered"
+        )
+    same = (pl.col("kind") == "recrawl") & (pl.col("visited_before") == visited_before)
+    given = lake.scan("orders", where=same & pl.col("pattern").eq_missing(pattern)).select("of_bucket").collect()
+    rows: list[Row] = [
+        {"kind": "recrawl", "of_bucket": bucket, "visited_before": visited_before, "pattern": pattern}
+        for bucket in wanted if bucket not in given["of_bucket"]
+    ]  # fmt: skip
+    return _give(lake, rows, now, by)
+
+
 def forget(
     lake: Lake, *, hrefs: Iterable[str] = (), hosts: Iterable[str] = (), sites: Iterable[str] = (), now: datetime,
     by: str | None = None,
@@ -162,11 +187,12 @@ def _read(log: pl.LazyFrame, before: InForce) -> InForce:
 
 
 def about(lake: Lake, url: str) -> list[dict[str, Any]]:
-    """Every order given about a URL, its host or its site, oldest first; seeds of other URLs are not."""
+    """Every order given about a URL, its host, its site or its bucket, oldest first; seeds of other URLs are not."""
     host = urls.host(url)
     whole = pl.col("url").is_null() & ((pl.col("host") == host) | pl.col("host").is_null())
     of_site = pl.col("host").is_not_null() | (pl.col("site") == urls.site(host))
-    given = lake.scan("orders", where=(pl.col("url") == url) | (whole & of_site)).sort("order").collect()
+    of_bucket = pl.col("of_bucket") == urls.bucket(urls.site(host), lake.buckets)
+    given = lake.scan("orders", where=(pl.col("url") == url) | (whole & of_site) | of_bucket).sort("order").collect()
     shown = (
         "order",
         "ordered_at",
@@ -179,14 +205,23 @@ def about(lake: Lake, url: str) -> list[dict[str, Any]]:
         "policy_key",
         "policy_value",
         "pattern",
+        "of_bucket",
+        "visited_before",
     )
     return given.select(shown).to_dicts()
 
 
 def in_words(order: Mapping[str, Any]) -> str:
     """An order as people speak of it."""
-    what = order["policy_key"] or order["url"] or f"{order['host'] or order['site']}{order['pattern'] or ''}"
+    whole = order["host"] or order["site"] or _of_bucket(order)
+    what = order["policy_key"] or order["url"] or f"{whole}{order['pattern'] or ''}"
     return f"order {order['order']} of {order['ordered_by']} at {order['ordered_at']:%F %T} UTC, {order['kind']} {what}"
+
+
+def _of_bucket(order: Mapping[str, Any]) -> str:
+    return f"bucket {order['of_bucket']}, visited before {order['visited_before']:%F %T} UTC" + (
+        ", of " if order["pattern"] else ""
+    )
 
 
 # What was typed.

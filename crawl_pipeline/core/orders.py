@@ -10,16 +10,18 @@ site is lifted host by host: a seed speaks for its URL and its host, not for all
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import polars as pl
 
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.outcome import PARKED
+from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.settings import Setting
 
 KINDS = ("seed", "policy", "pause", "resume", "set", "unset", "recrawl", "forget", "release")
 FOR_OWNERS = ("seed", "pause", "resume", "recrawl", "forget", "release")
-"""Kinds that the owner of a bucket applies to its state; each names a URL, a host or a site."""
+"""Kinds that the owner of a bucket applies to its state; each names a URL, a host, a site, or the bucket."""
 FORGOTTEN = "forgotten by order"
 """Why a new URL of something forgotten is refused."""
 
@@ -115,12 +117,25 @@ def start_score(in_force: InForce) -> pl.Expr:
 
 
 def named(orders: pl.DataFrame, hosts: pl.DataFrame) -> pl.Expr:
-    """Which URLs the orders name, an expression over url_hash and host. `hosts`: host and site of all there are."""
+    """Which URLs the orders name, an expression over rows of `frontier`. `hosts`: host and site of all there are."""
     urls_ = [urls.url_hash(url) for url in orders["url"].drop_nulls()]
     whole = orders.filter(pl.col("url").is_null())
     sites = whole.filter(pl.col("host").is_null())["site"].implode()
     among = [*whole["host"].drop_nulls(), *hosts.filter(pl.col("site").is_in(sites))["host"]]
-    return pl.col("url_hash").is_in(urls_) | pl.col("host").is_in(among)
+    of_buckets = whole.filter(pl.col("host").is_null() & pl.col("site").is_null())
+    return pl.any_horizontal(
+        pl.col("url_hash").is_in(urls_), pl.col("host").is_in(among),
+        *(of_bucket(row["of_bucket"], row["visited_before"], row["pattern"]) for row in of_buckets.to_dicts()),
+    )  # fmt: skip
+
+
+def of_bucket(bucket: int, visited_before: datetime | None, pattern: str | None) -> pl.Expr:
+    """Which URLs a recrawl of a bucket names: pages visited before then. To order it twice is to order it once.
+
+    For what is ordered has no visit (see frontier.obey), and what has been visited since has a later one.
+    """
+    among = (pl.col("bucket") == bucket) & (pl.col("visited_at") < visited_before)
+    return (among if pattern is None else among & matches_any(pl.col("url"), [pattern])).fill_null(value=False)
 
 
 def words(known: pl.DataFrame, orders: pl.DataFrame, hosts: pl.DataFrame, in_force: InForce) -> pl.DataFrame:

@@ -365,6 +365,7 @@ class Recrawl(Section):
     """When a page that was fetched is visited again."""
 
     again: bool = key(True, "pages are visited again when they fall due; false: each page once")
+    only: bool = key(False, "only what was asked for before is asked for; what is new waits")
     objective: Literal["binary", "harmonic"] = key(
         "binary", "what visits are to buy: binary, days in which copies equal their pages; harmonic, fewer changes "
         "missed, which never gives up on pages that change fast")  # fmt: skip

@@ -42,6 +42,8 @@ class Selection:
 
 
 OVER_BUDGET = "crawl's budget is spent"
+NEW_WAIT = "new URLs wait"
+"""While `recrawl.only` is set."""
 
 
 def select(

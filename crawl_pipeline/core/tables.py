@@ -194,6 +194,8 @@ COLUMNS = _columns(
     ("order", pl.Int64, "", "number of the commit that gave the order; larger is later"),
     ("ordered_at", TIME, "UTC", "when a person gave the order"),
     ("ordered_by", pl.String, "", "who gave it"),
+    ("of_bucket", pl.Int16, "", "the bucket whose pages are meant, where neither a URL nor a host nor a site is named"),
+    ("visited_before", TIME, "UTC", "of a recrawl of a bucket: only of pages last visited before then"),
     ("policy_toml", pl.String, "", "the whole policy, so that a past round can be explained"),
     ("policy_key", pl.String, "", "the key that is set or unset; with a host, a key of its own section"),
     ("policy_value", pl.String, "", "the value it is set to, as TOML"),
@@ -252,7 +254,8 @@ COLUMNS = _columns(
     ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
     # Patterns.
     ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
-                               "no literal, and the sorted names of its parameters; `*`: all that are too many"),
+                               "no literal, and the sorted names of its parameters; `*`: all that are too many; of "
+                               "a recrawl of a bucket: what the URLs match, where `*` is any text"),
     ("grown_count", pl.Int64, "URLs", "URLs of the pattern first named by its own pages, or by those of patterns in "
                                       "doubt, since trap_score was last not above 0"),
     ("shape", pl.String, "", "the pattern without its literals"),
@@ -340,10 +343,10 @@ CONTENTS = Table(
     ("bucket", "month", "round", "body_hash", "charset", "body_bytes", "body", "text"),
 )  # fmt: skip
 ORDERS = Table(
-    "orders", "log", ("order", "kind", "url", "host", "site", "policy_key"), (), (),
+    "orders", "log", ("order", "kind", "url", "host", "site", "of_bucket", "policy_key"), (), (),
     "what a person asked",
     ("order", "ordered_at", "ordered_by", "kind", "url", "host", "site", "tag", "topic", "region", "band", "policy_id",
-     "policy_toml", "policy_key", "policy_value", "pattern"),
+     "policy_toml", "policy_key", "policy_value", "pattern", "of_bucket", "visited_before"),
 )  # fmt: skip
 ROBOTS = Table(
     "robots", "log", ("robots_id",), ("bucket",), ("origin",),

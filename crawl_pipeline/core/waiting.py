@@ -57,7 +57,7 @@ def look(
     """Say what waits in each bucket.
 
     `last`: the newest row of `rounds` per bucket (columns LAST). `written`: bucket, round and links_to of all rounds
-    that some bucket has not read. `orders`: order, host and site. `leases`: one row per bucket of the lake.
+    that some bucket has not read. `orders`: order, host, site and of_bucket. `leases`: one row per bucket of the lake.
     """
     rows = list(last.iter_rows(named=True))
     parts = [_due(rows, now), _links(rows, written), _orders(rows, orders, leases.height)]
@@ -152,15 +152,20 @@ def _links(rows: list[dict[str, object]], written: pl.DataFrame) -> dict[int, in
 
 
 def _orders(rows: list[dict[str, object]], orders: pl.DataFrame, buckets: int) -> dict[int, int]:
-    """Orders about a URL, a host or a site that its bucket has not applied."""
+    """Orders about a URL, a host, a site or all of a bucket that it has not applied."""
     hosts, sites = (orders[name].drop_nulls().unique() for name in ("host", "site"))
     owner = {host: urls.bucket(urls.site(host), buckets) for host in hosts}
     owner |= {site: urls.bucket(site, buckets) for site in sites}
     applied = {row["bucket"]: row["orders_seen"] for row in rows}
     unread = (
         orders.with_columns(about=pl.coalesce("host", "site"))
-        .drop_nulls("about")
-        .with_columns(bucket=pl.col("about").replace_strict(owner, default=None, return_dtype=pl.Int64))
+        .with_columns(
+            bucket=pl.coalesce(
+                pl.col("of_bucket").cast(pl.Int64),
+                pl.col("about").replace_strict(owner, default=None, return_dtype=pl.Int64),
+            )
+        )
+        .drop_nulls("bucket")
         .with_columns(seen=pl.col("bucket").replace_strict(applied, default=-1, return_dtype=pl.Int64))
         .filter(pl.col("order") > pl.col("seen"))
     )

@@ -75,8 +75,9 @@ def _new_orders(sight: Sight, cursors: Cursors) -> pl.DataFrame:
     sites = {host: urls.site(host) for host in rows["host"].drop_nulls().unique()}
     site = pl.col("host").replace_strict(sites, default=pl.col("site"), return_dtype=pl.String)
     rows = rows.with_columns(site=pl.when(pl.col("host").is_null()).then("site").otherwise(site))
-    buckets = {site: urls.bucket(site, sight.lake.buckets) for site in rows["site"].unique()}
-    bucket = pl.col("site").replace_strict(buckets, return_dtype=HOSTS.schema["bucket"], default=None)
+    buckets = {site: urls.bucket(site, sight.lake.buckets) for site in rows["site"].drop_nulls().unique()}
+    owner = pl.col("site").replace_strict(buckets, return_dtype=HOSTS.schema["bucket"], default=None)
+    bucket = pl.coalesce("of_bucket", owner)
     seen = pl.col("bucket").replace_strict(dict(cursors.orders_seen), default=None, return_dtype=pl.Int64)
     return rows.with_columns(bucket=bucket).filter(pl.col("order") > seen)
 

@@ -138,7 +138,11 @@ def _due_in(sight: Sight, parts: Sequence[int], policy: Policy, marks: Marks) ->
 def _told(policy: Policy, marks: Marks) -> list[pl.Expr]:
     """What is told from a URL itself, so that it need not be kept: only of hosts with marked patterns it is."""
     return [
-        pl.when(matches_any(pl.col("url"), policy.block.urls)).then(pl.lit(blocks.URLS)).alias("barred"),
+        pl.when(matches_any(pl.col("url"), policy.block.urls))
+        .then(pl.lit(blocks.URLS))
+        .when(pl.col("outcome").is_null() & policy.recrawl.only)
+        .then(pl.lit(selection.NEW_WAIT))
+        .alias("barred"),
         pl.col("outcome").is_null().alias("unvisited"),
         pl.when(pl.col("host").is_in(marks.hosts)).then("url").alias("marked_url"),
     ]
@@ -169,7 +173,7 @@ def make_list(
 
 
 def _tally(due: pl.DataFrame) -> pl.DataFrame:
-    """Tally by bucket the due URLs that the policy blocks, or that are held for a trap."""
+    """Tally by bucket the due URLs that the policy blocks or lets wait, or that are held for a trap."""
     return due.group_by("bucket", name="barred").agg(count=pl.len().cast(pl.Int64))
 
 

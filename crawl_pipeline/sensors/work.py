@@ -78,7 +78,7 @@ def look(lake: "Lake", now: datetime) -> Waiting:
     )
     since = waiting.oldest_unread(last, lake.buckets)
     written = lake.scan("rounds", since=since).select("bucket", "round", "links_to").collect()
-    orders = lake.scan("orders").select("order", "host", "site").collect()
+    orders = lake.scan("orders").select("order", "host", "site", "of_bucket").collect()
     return waiting.look(last, written, orders, lake.leases(), now)
 
 
