@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from crawl_pipeline.assets import partitions
-from crawl_pipeline.assets.rounds import Tell, nobody
+from crawl_pipeline.assets.working import Tell, nobody
 from crawl_pipeline.jobs import PARTS, duplicates, rounds
 from crawl_pipeline.resources.instance import instance_at
 from crawl_pipeline.resources.lake import LakeResource, buckets_from_environment, lake_from_environment

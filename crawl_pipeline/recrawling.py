@@ -13,7 +13,7 @@ from typing import Literal
 import polars as pl
 
 from crawl_pipeline import ordering
-from crawl_pipeline.core import orders
+from crawl_pipeline.core import orders, selection
 from crawl_pipeline.core.outcome import OUTCOMES, PARKED
 from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
@@ -50,6 +50,14 @@ class Wish:
         return f"{self.mode}{said.get(self.mode, '')}, asked at {self.made_at:%F %T} UTC"
 
 
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """How many known pages of a bucket may be asked for now, within politeness, and what that is worth."""
+
+    pages: int
+    worth: float
+
+
 def order(lake: Lake, buckets: Collection[int], wish: Wish, by: str | None = None) -> int:
     """Give the orders that make the pages due, those that were not given yet; return how many that was."""
     if wish.mode == "due":
@@ -65,6 +73,16 @@ def waiting(lake: Lake, buckets: Sequence[int], wish: Wish) -> dict[int, int]:
     found = lake.scan("frontier", buckets=buckets, where=_KEPT & meant)
     counted = dict(found.group_by("bucket").len().collect().iter_rows())
     return {bucket: counted.get(bucket, 0) for bucket in buckets}
+
+
+def worth(lake: Lake, bucket: int, policy: Policy, now: datetime, seconds: float) -> Worth:
+    """What recrawling a bucket for so many seconds would bring: the pages of its first list, and their worth."""
+    known = (pl.col("due_at") <= now) & pl.col("visited_at").is_not_null() & _KEPT
+    due = lake.scan("frontier", buckets=[bucket], where=known).drop("url", "reason", "tag").collect()
+    hosts = lake.scan("hosts", buckets=[bucket]).collect()
+    judged = selection.judge(due, hosts, policy, now, 0, seconds)
+    chosen = judged.filter(pl.col("left_out").is_null() & ~pl.col("discovery"))
+    return Worth(chosen.height, float(chosen["worth"].sum()))
 
 
 def only_known(policy: Policy) -> Policy:

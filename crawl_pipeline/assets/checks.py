@@ -36,6 +36,15 @@ _JUDGED = (
     "bucket", "round", "request_id", "host", "origin", "url", "cause", "worker", "started_at", "ended_at", "gap_s",
     "http_status", "outcome", "retry_after_s", "policy_id", "user_agent", "address",
 )  # fmt: skip
+RUDE = (
+    "To do: pause the hosts that are named below (`crawl pause HOST`, or pause_job), so that they are left alone; then "
+    "`crawl audit` shows each request with what was owed. A second worker, or a clock that was set, does this; else it "
+    "is a fault of ours: please report it."
+)
+WRONG = (
+    "To do: nothing is asked wrongly, but the lake's accounts do not add up: run `crawl doctor`; if it finds nothing, "
+    "keep the lake as it is and report the rows below."
+)
 A_DAY = timedelta(days=1)
 """How old a robots.txt answer may be."""
 SHOWN = 10
@@ -87,19 +96,30 @@ def in_force(lake: "Lake", fetches: pl.DataFrame) -> dict[str, pl.DataFrame]:
     return {"robots": robots.collect(), "orders": orders.collect()}
 
 
+def inline(asset: str) -> list[dg.AssetCheckSpec]:
+    """Both checks, as those of one asset whose runs run rounds."""
+    return [dg.AssetCheckSpec(spec.name, asset=asset, description=spec.description) for spec in INLINE]
+
+
 def judge(
-    rows: pl.DataFrame, fetches: pl.DataFrame, others: Mapping[str, pl.DataFrame] | None = None
+    rows: pl.DataFrame, fetches: pl.DataFrame, others: Mapping[str, pl.DataFrame] | None = None, of: str | None = None
 ) -> Iterator[dg.AssetCheckResult]:
-    """Answer the checks for the rounds in `rows` and the requests in `fetches`; `others`: what was in force."""
+    """Answer the checks for the rounds in `rows` and the requests in `fetches`; `others`: what was in force.
+
+    `of`: the asset whose checks they are, where that is not the one that each is declared with.
+    """
     from crawl_pipeline import corpus  # noqa: PLC0415 (keeps the code server small)
 
     accounts = [corpus.run_test(Part({"rounds": rows}), "selected_equals_sum_of_outcomes")]
     judged = {"rounds judged": rows["round"].n_unique(), "requests judged": fetches.height}
-    yield result(accounts, check_name=ACCOUNTS.name, asset_key=ACCOUNTS.asset_key, metadata=judged)
-    yield _manners(rows, {"fetches": fetches, **(others or {})}, judged)
+    key = None if of is None else dg.AssetKey(of)
+    yield result(accounts, check_name=ACCOUNTS.name, asset_key=key or ACCOUNTS.asset_key, metadata=judged)
+    yield _manners(rows, {"fetches": fetches, **(others or {})}, judged, key or MANNERS.asset_key)
 
 
-def _manners(rows: pl.DataFrame, frames: Mapping[str, pl.DataFrame], judged: Mapping[str, int]) -> dg.AssetCheckResult:
+def _manners(
+    rows: pl.DataFrame, frames: Mapping[str, pl.DataFrame], judged: Mapping[str, int], key: dg.AssetKey
+) -> dg.AssetCheckResult:
     """The promises to hosts, judged by the same SQL as in `crawl audit`; the last one, the record, is the accounts'."""
     from crawl_pipeline import auditing, corpus  # noqa: PLC0415
 
@@ -116,7 +136,7 @@ def _manners(rows: pl.DataFrame, frames: Mapping[str, pl.DataFrame], judged: Map
             "median margin": float(found.margins["median_margin"][0])} if found.margins.height else {}),
         "margins": dg.MetadataValue.md(f"Rest ÷ what was owed; 1 is exact\n\n{markdown(found.margins)}"),
     }  # fmt: skip
-    return result([*results, noted], check_name=MANNERS.name, asset_key=MANNERS.asset_key, metadata=metadata)
+    return result([*results, noted], check_name=MANNERS.name, asset_key=key, metadata=metadata)
 
 
 def result(
@@ -135,13 +155,27 @@ def result(
         passed=not broken,
         asset_key=asset_key,
         check_name=check_name,
-        description="; ".join(f"{test.offending.height} rows break: {test.sentence}" for test in broken) or None,
+        description=_said(broken) or None,
         metadata={
             "offending rows": sum(test.offending.height for test in broken),
             **(metadata or {}),
             **shown,
         },
     )
+
+
+def _said(broken: "list[Result]") -> str:
+    """What is wrong, and what a person does about it."""
+    wrong = "; ".join(f"{test.offending.height} rows break: {test.sentence}" for test in broken)
+    return wrong and f"{wrong} {to_do([test.name for test in broken])}"
+
+
+def to_do(names: list[str]) -> str:
+    """What to do when tests of these names fail."""
+    from crawl_pipeline import auditing  # noqa: PLC0415
+
+    about_hosts = {test for promise in auditing.PROMISES for test in (*promise.tests, *promise.own_tests)}
+    return RUDE if about_hosts & set(names) else WRONG
 
 
 def markdown(rows: pl.DataFrame, most: int = SHOWN) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Facts = Mapping[str, int | float]
 
+REGIONS = 5
+"""Regions that a tag names at most."""
 _COUNTS = ("selected_count", "request_count", "page_count", "content_count", "links_read_count",
            "admitted_count", "wire_bytes")  # fmt: skip
 
@@ -37,16 +39,24 @@ def span(rows: pl.DataFrame) -> str:
     return f"{_number(rows['round'].min()):.0f}-{_number(rows['round'].max()):.0f}"
 
 
-def hosts(lake: "Lake", rows: pl.DataFrame) -> dict[int, int]:
-    """How many hosts each of the buckets has."""
+def hosts(lake: "Lake", rows: pl.DataFrame) -> pl.DataFrame:
+    """How many hosts each of the buckets has in each region: bucket, region, count."""
     known = lake.scan("hosts", buckets=rows["bucket"].unique().to_list())
-    return dict(known.group_by("bucket").len().collect().iter_rows())
+    return known.group_by("bucket", "region").agg(count=pl.len()).collect()
 
 
-def facts(rows: pl.DataFrame, fetches: pl.DataFrame, known_hosts: Mapping[int, int]) -> dict[int, dict[str, Facts]]:
+def regions(hosts: pl.DataFrame) -> dict[str, str]:
+    """The tag that names the regions of these hosts, largest first; none if no seed list says where its hosts are."""
+    found = hosts.drop_nulls("region").group_by("region").agg(pl.col("count").sum())
+    names = found.sort("count", "region", descending=[True, False])["region"].head(REGIONS)
+    return {"crawl/region": ", ".join(names)} if names.len() else {}
+
+
+def facts(rows: pl.DataFrame, fetches: pl.DataFrame, hosts: pl.DataFrame) -> dict[int, dict[str, Facts]]:
     """Per bucket, per table: what the rounds in `rows` wrote."""
     own = with_margin(fetches).join(rows.select("bucket", "round"), on=["bucket", "round"])
     asked = {bucket: part for (bucket,), part in own.group_by("bucket")}
+    known_hosts = dict(hosts.group_by("bucket").agg(pl.col("count").sum()).iter_rows())
     return {
         bucket: _of_bucket(part, asked.get(bucket, own.clear()), known_hosts.get(bucket, 0))
         for (bucket,), part in rows.sort("round").group_by("bucket", maintain_order=True)

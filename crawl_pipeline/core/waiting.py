@@ -95,6 +95,20 @@ def groups(waiting: Waiting, runs: int) -> list[Group]:
     return sorted(made, key=lambda group: -group.work)[:runs]
 
 
+def best(worths: Mapping[int, float], share: float = 0.8) -> list[int]:
+    """The fewest buckets that hold such a share of all that is to be gained, in their order."""
+    ranked, found, sought = (
+        sorted(worths, key=lambda bucket: -worths[bucket]),
+        list[int](),
+        share * sum(worths.values()),
+    )
+    for bucket in ranked:
+        if found and sum(worths[other] for other in found) >= sought:
+            break
+        found.append(bucket)
+    return sorted(found)
+
+
 def _filled(work: Mapping[int, int], leased: AbstractSet[int], most: int) -> list[Group]:
     made: list[Group] = []
     for bucket, count in work.items():

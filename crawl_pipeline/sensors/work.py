@@ -7,7 +7,7 @@ pages. Both are stopped until a person starts them: nobody is asked anything bec
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -36,7 +36,7 @@ def work_sensor(job: "dg.UnresolvedAssetJobDefinition", count: int) -> dg.Sensor
         description="Asks for runs over the buckets that have work waiting.",
     )
     def buckets_with_work(context: dg.SensorEvaluationContext, lake: LakeResource, runs: RunsResource) -> Asked:
-        yield from ask(context.instance, job.name, lake.open(count), runs, datetime.now(UTC))
+        yield from ask(context.instance, lake.open(count), runs, datetime.now(UTC))
 
     return buckets_with_work
 
@@ -49,15 +49,15 @@ def work_schedule(job: "dg.UnresolvedAssetJobDefinition", count: int) -> dg.Sche
         description="Every quarter of an hour, runs over the buckets that have work waiting.",
     )  # fmt: skip
     def every_quarter_hour(context: dg.ScheduleEvaluationContext, lake: LakeResource, runs: RunsResource) -> Asked:
-        yield from ask(context.instance, job.name, lake.open(count), runs, datetime.now(UTC))
+        yield from ask(context.instance, lake.open(count), runs, datetime.now(UTC))
 
     return every_quarter_hour
 
 
-def ask(instance: dg.DagsterInstance, job: str, lake: "Lake", runs: RunsResource, now: datetime) -> Asked:
+def ask(instance: dg.DagsterInstance, lake: "Lake", runs: RunsResource, now: datetime) -> Asked:
     """Ask for runs, or say why not."""
     found = look(lake, now)
-    taken = asked_for(instance, job)
+    taken = asked_for(instance)
     free = Waiting(found.work, found.leased | taken, found.next_at, found.rounds)
     groups = waiting.groups(free, runs.most)
     if not groups:
@@ -82,9 +82,9 @@ def look(lake: "Lake", now: datetime) -> Waiting:
     return waiting.look(last, written, orders, lake.leases(), now)
 
 
-def asked_for(instance: dg.DagsterInstance, job: str) -> frozenset[int]:
+def asked_for(instance: dg.DagsterInstance) -> frozenset[int]:
     """Buckets of runs that wait in the queue or are starting up: they will be leased, but are not yet."""
-    found = instance.get_runs(dg.RunsFilter(job_name=job, statuses=ON_THE_WAY))
+    found = instance.get_runs(dg.RunsFilter(statuses=ON_THE_WAY))
     spans = [_span(run.tags) for run in found]
     return frozenset(bucket for first, last in filter(None, spans) for bucket in range(first, last + 1))
 
@@ -99,14 +99,18 @@ def _request(group: Group, found: Waiting, runs: RunsResource, now: datetime) ->
     """A request that is made once per state of its buckets, and again after an hour if that came to nothing."""
     newest = max((found.rounds.get(bucket, 0) for bucket in range(group.first, group.last + 1)), default=0)
     first, last = partitions.key(group.first), partitions.key(group.last)
-    alone = group.first == group.last
     return dg.RunRequest(
         run_key=f"{first}-{last} after round {newest}, {now:%F %H}h",
-        partition_key=first if alone else None,
-        tags={"crawl/after_round": str(newest), "crawl/work": str(group.work)}
-        | ({} if alone else partitions.tags(group.first, group.last)),
         run_config={"ops": {"crawl_round": {"config": {"seconds": runs.seconds}}}},
+        **over(group, {"crawl/mode": "rounds", "crawl/after_round": str(newest), "crawl/work": str(group.work)}),
     )
+
+
+def over(group: Group, tags: Mapping[str, str]) -> dict[str, Any]:
+    """Ask for the buckets of a group: one as a partition, several as a range."""
+    if group.first == group.last:
+        return {"partition_key": partitions.key(group.first), "tags": dict(tags)}
+    return {"partition_key": None, "tags": {**tags, **partitions.tags(group.first, group.last)}}
 
 
 def _why_not(found: Waiting, taken: frozenset[int]) -> str:

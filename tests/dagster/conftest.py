@@ -8,7 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from crawl_pipeline.assets.rounds import Tell, nobody
+from crawl_pipeline.assets.working import Tell, nobody
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.tables import ORDERS

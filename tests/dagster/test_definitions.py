@@ -53,8 +53,8 @@ def test_steps_run_in_the_run_s_own_process_in_backfills_too():
 
 
 def test_nothing_starts_by_itself():
-    assert [sensor.default_status.value for sensor in defs.sensors or ()] == ["STOPPED"]
-    assert [schedule.default_status.value for schedule in defs.schedules or ()] == ["STOPPED"] * 4
+    assert {sensor.default_status.value for sensor in defs.sensors or ()} == {"STOPPED"}
+    assert {schedule.default_status.value for schedule in defs.schedules or ()} == {"STOPPED"}
 
 
 def test_loading_the_definitions_needs_neither_the_fetcher_nor_delta():
