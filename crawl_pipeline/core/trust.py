@@ -48,8 +48,7 @@ def limits(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
             {name: rule.fetches_per_day for name, rule in policy.host.items()}, budget.fetches_per_host_day
         ),
     )  # fmt: skip
-    untrusted = known.filter(~pl.col("seeded").any().over("site"))
-    rows = rows.join(_of_sites(untrusted), on="site", how="left", maintain_order="left").with_columns(
+    rows = rows.join(_of_sites(hosts), on="site", how="left", maintain_order="left").with_columns(
         pl.col("site_linking", "site_texts").fill_null(0),
         site_known=pl.col("host_known").sum().over("site"), site_parked=pl.col("host_parked").sum().over("site"),
         site_full=pl.lit(budget.urls_per_site, pl.Int64), site_full_day=pl.lit(budget.fetches_per_site_day, pl.Int64),
@@ -122,11 +121,14 @@ def _own(given: dict[str, int | None], otherwise: int) -> pl.Expr:
     return pl.col("host").replace_strict(own, default=otherwise, return_dtype=pl.Int64)
 
 
-def _of_sites(hosts: pl.LazyFrame) -> pl.LazyFrame:
-    """The evidence of sites, united over their hosts (site, site_linking, site_texts)."""
-    both = hosts.group_by("site").agg(pl.col("fetched_count").sum())
+def _of_sites(hosts: pl.DataFrame) -> pl.LazyFrame:
+    """The evidence of sites that no seed names, united over their hosts (site, site_linking, site_texts)."""
+    if hosts["seeded"].all():  # as in most lakes: they have their whole budgets without it
+        return pl.LazyFrame(schema={"site": pl.String, "site_linking": pl.Int64, "site_texts": pl.Int64})
+    others = hosts.lazy().filter(~pl.col("seeded").any().over("site"))
+    both = others.group_by("site").agg(pl.col("fetched_count").sum())
     for column in ("linking_sites", "texts"):
-        values = hosts.select("site", value=column).explode("value").drop_nulls()
+        values = others.select("site", value=column).explode("value").drop_nulls()
         both = both.join(_smallest(values, "site", column), on="site", how="left")
     return both.select("site", site_linking=_count("linking_sites"), site_texts=_texts(pl.col("fetched_count")))
 

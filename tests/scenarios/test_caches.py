@@ -14,7 +14,7 @@ COLUMNS = ("url", "status", "outcome", "depth", "band")
 
 def crawled(root: Path, seen: dict[str, int], *spoils: Callable[[Path], object]) -> Crawl:
     """A whole crawl by workers of a round or two each; files are spoilt between them, each time in another way."""
-    web = site("a.test", pages=24), site("b.test", pages=8)
+    web = site("a.test", pages=16), site("b.test", pages=4)
     crawl = Crawl(root, *web, rules=policy(seen=seen, round={"seconds": 4.0})).seed(*SEEDS)
     for turn in range(20):
         worked = crawl.work(5)

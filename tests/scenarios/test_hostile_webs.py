@@ -207,9 +207,9 @@ def test_hosts_that_were_down_for_a_day_lose_no_url_to_it(tmp_path):
 
     crawl = Crawl(tmp_path, Host("many.test", down(tree(9))), Host("one.test", down(tree(1))))
     crawl.seed("http://one.test/", "http://many.test/", *(f"http://many.test/{n}" for n in range(1, 9)))
-    for _ in range(12):
+    for _ in range(8):
         crawl.work(seconds=60)
-        crawl.wait(2 * 3_600)
+        crawl.wait(3 * 3_600)
     said = explain(crawl.lake, crawl.rules, "http://one.test/", NOON + timedelta(hours=23)).because
     asked = [len(crawl.asked("many.test")), len(crawl.asked("one.test"))]
 
@@ -292,7 +292,9 @@ def test_the_hosts_of_a_site_never_pass_its_day_together(tmp_path, plans_take_s)
 
 def test_what_is_asked_after_midnight_counts_for_the_new_day(tmp_path):
     crawl = Crawl(
-        tmp_path, site("a.test", pages=60, crawl_delay_s=30), rules=policy(budget={"fetches_per_host_day": 20})
+        tmp_path,
+        site("a.test", pages=60, crawl_delay_s=30),
+        rules=policy(budget={"fetches_per_host_day": 20}, round={"seconds": 120.0, "lease_s": 300.0}),
     )
     crawl.work(seconds=1)
     crawl.wait(12 * 3_600 - 150)
