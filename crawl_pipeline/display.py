@@ -16,6 +16,7 @@ from crawl_pipeline.auditing import Audit
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.freshness import Freshness
 from crawl_pipeline.maintenance import Maintained
+from crawl_pipeline.order_log import Entry
 from crawl_pipeline.rounds import Done
 from crawl_pipeline.whatif import BOTH, Compared
 
@@ -130,6 +131,26 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
 
 EXAMPLES, HOSTS = 3, 10
 """How many rows of a broken promise, and how many hosts, an audit shows."""
+
+
+def orders(console: Console, found: Sequence[Entry]) -> None:
+    """Print orders, newest first: who gave each, when, about what, and who has still to obey."""
+    table = _headed("", "order", "given at", "by", "what", "obeyed", right=())
+    for entry in found:
+        more = f" and {entry.count - len(entry.names):,} more" if entry.count > len(entry.names) else ""
+        names = ", ".join(entry.names[:NAMED]) + (
+            f", {len(entry.names) - NAMED} more" if len(entry.names) > NAMED else ""
+        )
+        what = f"{', '.join(entry.kinds)} {names}{more}"
+        waits = ", ".join(f"b{bucket:03d}" for bucket in (entry.waits_for or ())[:NAMED])
+        obeyed = f"[yellow]not yet by {waits}[/]" if waits else "[green]yes[/]"
+        said = map(escape, map(printable, (in_words(entry.ordered_at), entry.ordered_by, what)))
+        table.add_row(str(entry.order), *said, obeyed)
+    console.print(table if found else "nothing was ordered yet that fits")
+
+
+NAMED = 3
+"""Names, and buckets, that a line about an order shows."""
 
 
 def audited(console: Console, found: Audit) -> None:

@@ -61,7 +61,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     unobeyed = _unobeyed(lake, bucket, facts["orders"])
     facts["robots.txt"] = _robots(lake, bucket, url, policy)
     if known.is_empty():
-        return Explanation(url, unobeyed or _why_unknown(lake, policy, url, hosts, in_force, facts), facts)
+        return Explanation(url, _until_then(unobeyed, _why_unknown(lake, policy, url, hosts, in_force, facts)), facts)
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
@@ -75,7 +75,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     )
     why = why or _why_held(lake, known.row(0, named=True), policy, now)
     why = why or _why_known(known.row(0, named=True), hosts, policy, now)
-    return Explanation(url, unobeyed or why, facts)
+    return Explanation(url, _until_then(unobeyed, why), facts)
 
 
 def _pattern(lake: Lake, bucket: int, url: str, policy: Policy) -> str | None:
@@ -107,6 +107,10 @@ def _unobeyed(lake: Lake, bucket: int, given: list[dict[str, Any]]) -> str | Non
     seen = lake.scan("rounds", buckets=[bucket]).select(pl.col("orders_seen").max()).collect().item()
     new = [order for order in given if order["order"] > (-1 if seen is None else seen)]
     return f"the next round of bucket {bucket} obeys {ordering.in_words(new[-1])}" if new else None
+
+
+def _until_then(unobeyed: str | None, why: str) -> str:
+    return f"{unobeyed}; until then: {why}" if unobeyed else why
 
 
 def _duplicates(lake: Lake, url: str) -> dict[str, Any] | None:

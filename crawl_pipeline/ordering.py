@@ -8,7 +8,7 @@ core.orders; this file checks what was typed and writes rows, and reads them bac
 import getpass
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,8 +31,28 @@ LEAST_URGENT = 100
 Row = dict[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """Who gives an order, and by which request: of one giver, one key is one order, however often it comes."""
+
+    name: str
+    key: str | None = None
+    digest: int | None = None
+    """hash64 of what the request asks: the same key with another digest is a mistake."""
+
+
+class Repeated(Exception):
+    """The request was obeyed already: nothing was ordered again."""
+
+
 def seed(
-    lake: Lake, hrefs: Iterable[str], *, tag: str | None, now: datetime, by: str | None = None, facts: Tag | None = None
+    lake: Lake,
+    hrefs: Iterable[str],
+    *,
+    tag: str | None,
+    now: datetime,
+    by: str | Giver | None = None,
+    facts: Tag | None = None,
 ) -> int:
     """Order URLs to be crawled; return how many, each spelling counted once.
 
@@ -53,7 +73,7 @@ def seed(
     return _give(lake, rows, now, by, agrees)
 
 
-def pause(lake: Lake, hosts: Sequence[str], *, paused: bool, now: datetime, by: str | None = None) -> int:
+def pause(lake: Lake, hosts: Sequence[str], *, paused: bool, now: datetime, by: str | Giver | None = None) -> int:
     """Order that known hosts are not asked, or asked again."""
     scopes = [_host(host) for host in hosts]
     _expect_known(lake, scopes)
@@ -62,7 +82,7 @@ def pause(lake: Lake, hosts: Sequence[str], *, paused: bool, now: datetime, by: 
 
 def recrawl(
     lake: Lake, *, hrefs: Iterable[str] = (), hosts: Iterable[str] = (), sites: Iterable[str] = (), now: datetime,
-    by: str | None = None,
+    by: str | Giver | None = None,
 ) -> int:  # fmt: skip
     """Order that known URLs are visited again, as soon as politeness allows."""
     scopes = _scopes(hrefs, hosts, sites)
@@ -97,13 +117,13 @@ def recrawl_buckets(
 
 def forget(
     lake: Lake, *, hrefs: Iterable[str] = (), hosts: Iterable[str] = (), sites: Iterable[str] = (), now: datetime,
-    by: str | None = None,
+    by: str | Giver | None = None,
 ) -> int:  # fmt: skip
     """Order that URLs, known or not, are never asked for again nor shown, until a later seed lifts that."""
     return _give(lake, [{"kind": "forget", **scope} for scope in _scopes(hrefs, hosts, sites)], now, by)
 
 
-def release(lake: Lake, names: Sequence[str], *, now: datetime, by: str | None = None) -> int:
+def release(lake: Lake, names: Sequence[str], *, now: datetime, by: str | Giver | None = None) -> int:
     """Order that patterns are not held for traps any more: each HOST/PATTERN as it is shown, or a HOST with all."""
     scopes = [_pattern(name) for name in names]
     acted = lake.scan("patterns", where=pl.col("action").is_in([traps.THROTTLED, traps.BLOCKED]))
@@ -117,35 +137,53 @@ def release(lake: Lake, names: Sequence[str], *, now: datetime, by: str | None =
 
 
 def set_key(
-    lake: Lake, policy: Policy, key: str, value: str, *, host: str | None = None, now: datetime, by: str | None = None
-) -> Policy:
+    lake: Lake, policy: Policy, key: str, value: str, *, host: str | None = None, now: datetime,
+    by: str | Giver | None = None,
+) -> Policy:  # fmt: skip
     """Order a key of the policy to be something else; return the policy as it is from then on.
 
     `policy`: what the policy file says.
     """
-    one = settings.setting(key, value, None if host is None else str(_host(host)["host"]))
+    return change_policy(lake, policy, {key: value}, host=host, now=now, by=by)
+
+
+def change_policy(
+    lake: Lake, policy: Policy, values: Mapping[str, str], *, unset: Sequence[str] = (), host: str | None = None,
+    now: datetime, by: str | Giver | None = None,
+) -> Policy:  # fmt: skip
+    """Order several keys at once to be something else, or what the policy file says; all for one host, or for all."""
+    name = None if host is None else str(_host(host)["host"])
+    told = {one.place: one for one in (settings.setting(key, value, name) for key, value in values.items())}
+    back = [settings.Setting(key, "", name) for key in dict.fromkeys(unset)]
     made = policy
 
     def fits(before: InForce) -> None:
         nonlocal made
-        made = settings.overlay(policy, {**before.settings, one.place: one}.values())
+        for one in back:
+            _expect_set(before, one)
+        left = {place: one for place, one in before.settings.items() if place not in {gone.place for gone in back}}
+        made = settings.overlay(policy, {**left, **told}.values())
 
-    row: Row = {"kind": "set", "host": one.host, "policy_key": one.key, "policy_value": one.value}
-    _give(lake, [row], now, by, fits)
+    rows: list[Row] = [{"kind": "unset", "host": one.host, "policy_key": one.key} for one in back]
+    rows += [{"kind": "set", "host": one.host, "policy_key": one.key, "policy_value": one.value}
+             for one in told.values()]  # fmt: skip
+    _give(lake, rows, now, by, fits)
     return made
 
 
-def unset_key(lake: Lake, key: str, *, host: str | None = None, now: datetime, by: str | None = None) -> None:
+def unset_key(lake: Lake, key: str, *, host: str | None = None, now: datetime, by: str | Giver | None = None) -> None:
     """Order a key to be what the policy file says."""
     name = None if host is None else str(_host(host)["host"])
     one = settings.Setting(key, "", name)
 
-    def is_set(before: InForce) -> None:
-        if one.place not in before.settings:
-            there = ", ".join(other.name for other in before.settings.values()) or "none"
-            raise OrderError(f"{one.name} is not set by an order, so nothing was ordered; set are: {there}")
+    _give(lake, [{"kind": "unset", "host": name, "policy_key": key}], now, by,
+          lambda before: _expect_set(before, one))  # fmt: skip
 
-    _give(lake, [{"kind": "unset", "host": name, "policy_key": key}], now, by, is_set)
+
+def _expect_set(before: InForce, one: settings.Setting) -> None:
+    if one.place not in before.settings:
+        there = ", ".join(other.name for other in before.settings.values()) or "none"
+        raise OrderError(f"{one.name} is not set by an order, so nothing was ordered; set are: {there}")
 
 
 def keep_policy(lake: Lake, policy: Policy, now: datetime) -> None:
@@ -169,6 +207,15 @@ def in_force(
 def policy_in_force(lake: Lake, policy: Policy) -> Policy:
     """What the policy file says with what was set by orders; raise PolicyError if that does not fit."""
     return settings.overlay(policy, in_force(lake).settings.values())
+
+
+def policy_told(lake: Lake, policy: Policy) -> dict[str, Any]:
+    """The policy in force by its keys, and each key that was set: by which order, of whom, when."""
+    told = in_force(lake).settings.values()
+    made = settings.overlay(policy, told)
+    return {"policy_id": made.id, "policy": made.model_dump(mode="json"), "set": [
+        {"key": one.key, "host": one.host, "value": one.value, "order": one.order, "ordered_by": one.ordered_by,
+         "ordered_at": one.ordered_at} for one in told]}  # fmt: skip
 
 
 def _read(log: pl.LazyFrame, before: InForce) -> InForce:
@@ -361,14 +408,29 @@ def _me() -> str:
 
 
 def _give(
-    lake: Lake, rows: Sequence[Row], now: datetime, by: str | None, check: Callable[[InForce], None] = lambda _: None
+    lake: Lake,
+    rows: Sequence[Row],
+    now: datetime,
+    by: str | Giver | None,
+    check: Callable[[InForce], None] = lambda _: None,
 ) -> int:
     """Append the rows as one commit if `check` agrees with what is in force just before it."""
 
+    giver = by if isinstance(by, Giver) else Giver(by or _me())
+
     def look(log: pl.LazyFrame) -> None:
+        if giver.key is not None and not of_request(log, giver).head(1).collect().is_empty():
+            raise Repeated(f"the request {giver.key!r} of {giver.name} has its order already")
         check(_read(log, NOTHING))
 
-    stamps: dict[str, Any] = {"ordered_at": now, "ordered_by": by or _me()}
+    stamps: dict[str, Any] = {
+        "ordered_at": now, "ordered_by": giver.name, "request_key": giver.key, "request_hash": giver.digest,
+    }  # fmt: skip
     if rows:
         lake.give(ORDERS.frame([row | stamps for row in rows]), look)
     return len(rows)
+
+
+def of_request(log: pl.LazyFrame, giver: Giver) -> pl.LazyFrame:
+    """The rows of `orders` that a request brought."""
+    return log.filter((pl.col("request_key") == giver.key) & (pl.col("ordered_by") == giver.name))

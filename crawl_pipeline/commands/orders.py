@@ -1,17 +1,18 @@
 """The commands that append orders about URLs, hosts and sites: seed, pause, resume, recrawl, forget, release.
 
-An order is obeyed by the next round of its bucket; no command here changes the frontier itself.
+`orders` lists them. An order is obeyed by the next round of its bucket; no command here changes the frontier itself.
 """
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 from rich.markup import escape
 
-from crawl_pipeline import ordering
-from crawl_pipeline.commands.common import command, out, scopes
-from crawl_pipeline.core.orders import Tag
+from crawl_pipeline import order_log, ordering
+from crawl_pipeline.commands.common import as_json, command, out, print_json, scopes
+from crawl_pipeline.core.orders import KINDS, Tag
 from crawl_pipeline.lake import Lake
 
 
@@ -84,6 +85,23 @@ def release(lake: str, names: tuple[str, ...]) -> None:
     The next round of the bucket obeys; a released pattern is not blocked again for traps.released_s.
     """
     _ordered(ordering.release(Lake.open(lake), names, now=datetime.now(UTC)))
+
+
+@command()
+@click.option("--most", default=20, show_default=True, help="How many, the newest first.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only orders of this kind.")
+@click.option("--by", help="Only orders of this giver.")
+@click.option("--host", help="Only orders about this host or its site.")
+@as_json
+def orders(lake: str, most: int, kind: str | None, by: str | None, host: str | None, *, as_json: bool) -> None:
+    """List what was ordered, by whom and when, and whether it is obeyed."""
+    from crawl_pipeline import display
+
+    found = order_log.listed(Lake.open(lake), order_log.Wanted(most, None, kind, by, host))
+    if as_json:
+        print_json([asdict(entry) for entry in found])
+        return
+    display.orders(out, found)
 
 
 def _expect_some(urls: tuple[str, ...], hosts: tuple[str, ...], sites: tuple[str, ...]) -> None:

@@ -17,13 +17,12 @@ from crawl_pipeline.lake import Lake
 @as_json
 def policy(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     """Show the policy in force, as TOML: what the file says, and what was set by whom."""
-    told = ordering.in_force(Lake.open(lake)).settings.values()
-    made = settings.overlay(policy_of(lake, policy_path), told)
+    opened, rules = Lake.open(lake), policy_of(lake, policy_path)
     if as_json:
-        print_json({"policy_id": made.id, "policy": made.model_dump(mode="json"), "set": [
-            {"key": one.key, "host": one.host, "value": one.value, "order": one.order, "ordered_by": one.ordered_by,
-             "ordered_at": one.ordered_at} for one in told]})  # fmt: skip
+        print_json(ordering.policy_told(opened, rules))
         return
+    told = ordering.in_force(opened).settings.values()
+    made = settings.overlay(rules, told)
     click.echo(f"# policy {made.id}")
     for one in told:
         click.echo(f"# set by order {one.order} of {one.ordered_by} at {one.ordered_at:%F %T} UTC: {one}")

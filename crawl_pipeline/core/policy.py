@@ -586,7 +586,7 @@ def _render_keys(section: type[Section], values: Section | None) -> list[str]:
         value = getattr(values, name) if values else field.get_default()
         text = '""  # fill in' if values is None and field.is_required() else as_toml(value)
         lines.append(f"# {field.description}")
-        if values or field.annotation not in _SECTIONS_BELOW:
+        if (values and value) or field.annotation not in _SECTIONS_BELOW:
             lines.append(f"{name} = {text}")
         else:
             lines.append(f"# {name}: given as sections of their own, below this one")

@@ -199,6 +199,8 @@ COLUMNS = _columns(
     ("policy_toml", pl.String, "", "the whole policy, so that a past round can be explained"),
     ("policy_key", pl.String, "", "the key that is set or unset; with a host, a key of its own section"),
     ("policy_value", pl.String, "", "the value it is set to, as TOML"),
+    ("request_key", pl.String, "", "the key of the request that brought the order: of one giver, one key is one order"),
+    ("request_hash", pl.Int64, "", "hash64 of what that request asked"),
     ("topic", pl.String, "", "subject of the seed list of this tag"),
     ("region", pl.String, "", "where hosts of the seed list are; of a host, that of the list through which it was met"),
     # robots.txt.
@@ -346,7 +348,8 @@ ORDERS = Table(
     "orders", "log", ("order", "kind", "url", "host", "site", "of_bucket", "policy_key"), (), (),
     "what a person asked",
     ("order", "ordered_at", "ordered_by", "kind", "url", "host", "site", "tag", "topic", "region", "band", "policy_id",
-     "policy_toml", "policy_key", "policy_value", "pattern", "of_bucket", "visited_before"),
+     "policy_toml", "policy_key", "policy_value", "pattern", "of_bucket", "visited_before", "request_key",
+     "request_hash"),
 )  # fmt: skip
 ROBOTS = Table(
     "robots", "log", ("robots_id",), ("bucket",), ("origin",),
