@@ -399,7 +399,7 @@ def _refuse(what: str, wrong: Sequence[str]) -> None:
         raise OrderError(f"{what}, so nothing was ordered:\n{lines}")
 
 
-def _me() -> str:
+def me() -> str:
     """Who gives orders: the user's name, or their number where the machine has no name for it, as in containers."""
     try:
         return getpass.getuser()
@@ -416,7 +416,7 @@ def _give(
 ) -> int:
     """Append the rows as one commit if `check` agrees with what is in force just before it."""
 
-    giver = by if isinstance(by, Giver) else Giver(by or _me())
+    giver = by if isinstance(by, Giver) else Giver(by or me())
 
     def look(log: pl.LazyFrame) -> None:
         if giver.key is not None and not of_request(log, giver).head(1).collect().is_empty():

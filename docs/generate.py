@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that are made from code: tables, policy, commands, scale, outcomes of architecture.md.
+"""Write the pages of docs/ that are made from code: tables, policy, commands, api, scale, outcomes of architecture.
 
     python -m docs.generate            write them
     python -m docs.generate --check    say which are stale; exit 1 if one is
@@ -24,7 +24,7 @@ from crawl_pipeline.core.settings import SETTABLE
 from crawl_pipeline.core.tables import TABLES, Table
 from crawl_pipeline.modules import Declaration, copyright_monitor, png_archive
 from crawl_pipeline.views import VIEWS, View
-from docs import scale
+from docs import api_pages, scale
 from docs.robots_matrix import MATRIX
 
 ROOT = Path(__file__).parent
@@ -228,6 +228,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "tables.md": lambda page: tables(),
     "policy.md": lambda page: policy(),
     "commands.md": lambda page: commands(),
+    "api.md": lambda page: api_pages.page(MADE),
     "scale.md": lambda page: scale.page(),
     "architecture.md": with_outcomes,
     "politeness.md": with_matrix,

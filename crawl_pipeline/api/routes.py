@@ -77,6 +77,16 @@ def application(served: Served) -> FastAPI:
     return app
 
 
+def document() -> dict[str, Any]:
+    """The OpenAPI document, without a lake."""
+
+    def absent() -> Any:
+        raise LakeMissing("expected a lake, found none: this application only documents itself")
+
+    nobody = Tokens({})
+    return application(Served(absent, absent, nobody, Sessions(), Watch(absent))).openapi()
+
+
 DESCRIPTION = (
     "Orders to a crawl, how it stands and why. Orders are rows of the lake's table `orders`; the worker that holds a "
     "bucket obeys in its next round."

@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
+from crawl_pipeline import ordering
 from crawl_pipeline.api import tokens as of_tokens
 from crawl_pipeline.api.guarding import Guard
 from crawl_pipeline.api.routes import Served, application
@@ -24,8 +25,6 @@ from crawl_pipeline.lake import Lake
 
 MOST_AT_ONCE = 128
 """Connections; more are answered 503 at once."""
-VARIABLE = "CRAWL_API_TOKEN"
-NAME_VARIABLE = "CRAWL_API_NAME"
 
 
 class ServeError(Exception):
@@ -57,12 +56,12 @@ class Opened:
 
 def tokens(file: Path | None, tell: Callable[[str], None]) -> Tokens:
     """The tokens: of the environment, or of a file, which is made with one if there is none."""
-    if token := os.environ.get(VARIABLE):
-        return Tokens({os.environ.get(NAME_VARIABLE, "api"): token})
+    if token := os.environ.get("CRAWL_API_TOKEN"):
+        return Tokens({os.environ.get("CRAWL_API_NAME", "api"): token})
     path = file or of_tokens.home()
     if path.exists():
         return of_tokens.read(path)
-    name = os.environ.get(NAME_VARIABLE) or os.environ.get("USER") or "operator"
+    name = os.environ.get("CRAWL_API_NAME") or ordering.me()
     token = of_tokens.make(path, name)
     tell(f"made a token for {name}, in {path}; it is shown this once:\n{token}")
     return of_tokens.read(path)
