@@ -14,6 +14,7 @@ from rich.table import Table
 
 from crawl_pipeline.auditing import Audit
 from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.erasing import Erased, Proof
 from crawl_pipeline.freshness import Freshness
 from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.order_log import Entry
@@ -196,11 +197,44 @@ def maintained(console: Console, done: Maintained) -> None:
         console.print(f"{done.orphans:,} pages became orphans, {done.linked_again:,} are linked to again")
     if done.doubles:
         console.print(f"{done.doubles:,} contents that workers had stored at the same time were dropped")
+    if done.erased.orders:
+        erased(console, done.erased)
+    if done.erasure_waits_for:
+        console.print(escape(f"orders to forget were not carried out: {done.erasure_waits_for}"))
     for bucket in done.passed_over:
         console.print(
             f"passed over b{bucket.bucket:03d}: {bucket.worker} has it until {in_words(bucket.deadline_at)}, "
             "or until a worker takes it over"
         )
+
+
+def erased(console: Console, done: Erased) -> None:
+    """Print what an erasure did, and whether it is proved."""
+    if not done.tables:
+        console.print("nothing to erase: no order to forget is open")
+        return
+    figures = done.figures()
+    console.print(
+        f"erasure {done.number}, for the orders {', '.join(map(str, done.orders)) or 'of before'}: "
+        f"{figures['rows']:,} rows deleted, {figures['rows_changed']:,} of others changed, {figures['files']:,} files "
+        f"({figures['bytes'] / 1e6:,.1f} MB) deleted"
+    )
+    if done.proof is not None:
+        proved(console, done.proof)
+
+
+def proved(console: Console, proof: Proof) -> None:
+    """Print what a search of all bytes found."""
+    searched = f"{proof.files:,} files, {proof.bytes / 1e6:,.1f} MB"
+    if proof.holds:
+        console.print(f"[green]proved[/]: {searched} searched, nothing forgotten is in them")
+    else:
+        console.print(f"[red]not proved[/]: {searched} searched; something forgotten is in")
+        for place in proof.found[:20]:
+            console.print(escape(f"  {place}"))
+        console.print("run it again: crawl erase; files that were being written are deleted after an hour")
+    if proof.mentions:
+        console.print(f"{proof.mentions:,} bodies, texts and titles of other pages name it: they are left as they are")
 
 
 def duplicates(console: Console, figures: dict[str, int | float], largest: pl.DataFrame) -> None:

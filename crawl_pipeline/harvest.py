@@ -14,7 +14,7 @@ import polars as pl
 
 from crawl_pipeline import describing, module_rows, storing, valuing
 from crawl_pipeline.contents import Stored
-from crawl_pipeline.core import frontier, recrawl, trust, urls, validators
+from crawl_pipeline.core import frontier, orders, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import (
@@ -73,7 +73,7 @@ def frames(
     forgotten = set(before.filter(pl.col("status") == "forgotten")["url_hash"])
     kept = replace(cut, visits=[visit for visit in cut.visits if visit.target.url_hash not in forgotten])
     made = {
-        "links": _links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy),
+        "links": _remembered(_links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy), plan),
         "fetches": _fetches(cut.requests, plan),
         "pages": storing.pages(kept.visits, described.pages, stored, plan.lease.round, policy),
         "contents": storing.contents(kept.visits, stored, policy, modules.keepers),
@@ -122,6 +122,15 @@ def _links(cut: Cut, buckets: int, tags: Mapping[str, str | None], policy: Polic
         rows += [row for answer in cut.robots for row in _named_sitemaps(answer, buckets, tags.get(answer.host))]
     parts.append(LINKS.frame(rows))
     return pl.concat(parts)
+
+
+def _remembered(links: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+    """The links but for those to what was ordered to be forgotten: its name would be in the lake again."""
+    if not plan.in_force.forgets:
+        return links
+    sites = {host: urls.site(host) for host in links["host"].unique()} if plan.in_force.sites else {}
+    site = pl.col("host").replace_strict(sites, default=None, return_dtype=pl.String)
+    return links.with_columns(site=site).filter(~orders.is_forgotten(plan.in_force)).drop("site")
 
 
 def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:

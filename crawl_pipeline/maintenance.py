@@ -1,4 +1,5 @@
-"""Maintenance: keep a lake small. Fold state, join small files, sweep rows that nobody sees, delete old files.
+"""Maintenance: keep a lake small. Erase what was ordered to be forgotten, if nobody is at work; fold state, join small
+files, sweep rows that nobody sees, delete old files.
 
 Decides the order and what is left alone; how each is done safely is the lake's. Never asks a host, never waits for a
 bucket: those that are held, or were left behind by a worker that vanished, are passed over and named. (Who takes over
@@ -13,7 +14,6 @@ maintenance that is killed leaves a lease which runs out and nothing else; the n
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -22,19 +22,18 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import ordering, orphaning
+from crawl_pipeline import erasing, ordering, orphaning
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import Table
-from crawl_pipeline.lake import WEEK, Lake, LakeBusy, LakeUnwritable, Lease, LeaseHeld, LeaseLost, Size, check_retention
+from crawl_pipeline.erasing import Erased
+from crawl_pipeline.lake import WEEK, Lake, Lease, LeaseHeld, LeaseLost, Overtaken, Size, check_retention
+from crawl_pipeline.standstill import LEASE_S, renewed
 
-LEASE_S = 60.0
-"""How long buckets are held by a maintenance that was killed; one that lives renews its lease meanwhile."""
-RENEWALS = 3
-"""Renewals in the time of a lease, so that two may fail."""
 SMALL_FILES = 8
 """Small files of a log's partition that are left alone: they cost a reader less than rewriting them every day."""
 SETTLED = timedelta(days=1)
 """For how long the copies of a content must have been committed before all but the first are dropped."""
+NOTHING_ERASED = Erased(())
 HOLDER = "maintenance-"
 """How the name of a maintenance begins in `leases`."""
 
@@ -74,11 +73,13 @@ class Maintained:
     orphans: int = 0
     linked_again: int = 0
     doubles: int = 0
+    erased: Erased = NOTHING_ERASED
+    erasure_waits_for: str | None = None
 
     @property
     def idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.orphans or self.linked_again or self.doubles) and not any(
+        return not (self.orphans or self.linked_again or self.doubles or self.erased.orders) and not any(
             kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables
         )
 
@@ -89,7 +90,7 @@ class Maintained:
             for name in ("files", "bytes", "rows") for when in ("before", "after")
         }  # fmt: skip
         did = {name: sum(getattr(kept, name) for kept in self.tables) for name in ("swept", "folded", "deleted")}
-        return asdict(self) | {"total": sums | did}
+        return asdict(self) | {"erased": self.erased.figures(), "total": sums | did}
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ def maintain(
     rules = None if policy is None else ordering.policy_in_force(lake, policy)
     names = tuple(lake.tables)
     before = {name: lake.size(name) for name in names}
+    erased, waits_for = (NOTHING_ERASED, None) if policy is None else _erased(lake, policy, clock, tell)
     done, turned, doubles = {name: _Done() for name in names}, (0, 0), 0
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
@@ -137,7 +139,16 @@ def maintain(
         tell(f"{name}: trim the log")
         lake.trim_log(name)
     tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in names)
-    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned, doubles)
+    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned, doubles, erased,
+                      waits_for)  # fmt: skip
+
+
+def _erased(lake: Lake, policy: Policy, clock: Clock, tell: Tell) -> tuple[Erased, str | None]:
+    """Carry out open orders to forget, or say who is in the way."""
+    try:
+        return erasing.erase(lake, policy, clock=clock, tell=tell), None
+    except (LeaseHeld, Overtaken) as held:
+        return NOTHING_ERASED, str(held)
 
 
 def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[str, _Done]) -> None:
@@ -166,29 +177,12 @@ def _leased(lake: Lake, clock: Clock) -> Iterator[Lease | None]:
     if lease is None:
         yield None
         return
-    ended = threading.Event()
-    beating = threading.Thread(target=renew_until, args=(lake.root, lease, clock, ended), daemon=True)
-    beating.start()
     try:
-        yield lease
+        with renewed(lake, lease, clock):
+            yield lease
     finally:
-        ended.set()
-        beating.join()
         with suppress(LeaseLost):  # whoever took over needs no word from us
             lake.release(lease)
-
-
-def renew_until(root: str, lease: Lease, clock: Clock, ended: threading.Event) -> None:
-    """Move the deadline of the lease on while a long step is under way; the step itself finds out if it is lost."""
-    lake = None
-    while not ended.wait(LEASE_S / RENEWALS):
-        lake = lake or Lake.open(root)
-        try:
-            lake.renew(lease, clock(), LEASE_S)
-        except LakeBusy:
-            continue
-        except (LeaseLost, LakeUnwritable):
-            return
 
 
 def _claim(lake: Lake, now: datetime) -> Lease | None:

@@ -10,29 +10,21 @@ and repeated or not. A host that a vanished worker may have asked rests as it wo
 sees to that.
 """
 
-import os
-import secrets
-import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import polars as pl
 
-from crawl_pipeline import harvest, ordering, patterning, planning
+from crawl_pipeline import ordering, planning
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, ROUNDS, TABLES
-from crawl_pipeline.describing import Templates
-from crawl_pipeline.fetch.visits import Cut
-from crawl_pipeline.lake import Lake, Lease, LeaseLost, Move, check_count
-from crawl_pipeline.planning.earlier import EarlierPages
+from crawl_pipeline.core.tables import HOSTS, ROUNDS, TABLES
+from crawl_pipeline.lake import Lake, LeaseLost, Move, check_count
+from crawl_pipeline.standstill import Standstill
 
 STATE = tuple(table for table in TABLES.values() if table.kind == "state")
-CAUGHT_UP_AT_ONCE = 16
-"""Buckets that catch up in one round: what waits for them is in memory together."""
-NOTHING = Cut([], [], [], [])
 
 Clock = Callable[[], datetime]
 Tell = Callable[[str], None]
@@ -67,14 +59,14 @@ def rebucket(
     began, before = clock(), lake.buckets
     policy = ordering.policy_in_force(lake, policy)
     ordering.keep_policy(lake, policy, began)
-    name = f"rebucketing-{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-    work = _Work(lake, policy, clock, tell, lake.claim(range(before), name, began, policy.round.lease_s))
+    still = Standstill.take(lake, policy, "rebucketing", policy.round.lease_s, clock=clock, tell=tell)
+    work = _Work(lake, policy, clock, tell, still)
     try:
         moved = work.move(buckets) if buckets != before else HOSTS.empty()
         work.clear()
     finally:
         with suppress(LeaseLost):  # whoever took over needs no word from us
-            lake.release(work.lease)
+            still.release()
     known = lake.scan("hosts").select(pl.len(), pl.col("known_count").sum()).collect()
     hosts, urls = known.row(0)
     took_s = (clock() - began).total_seconds()
@@ -89,20 +81,20 @@ class _Work:
     policy: Policy
     clock: Clock
     tell: Tell
-    lease: Lease
+    still: Standstill
 
     def move(self, buckets: int) -> pl.DataFrame:
         """Catch up, lay out, adopt; give the rows of the hosts that changed buckets."""
-        self._catch_up()
-        move = self.lake.plan_move(self.lease, buckets)
+        self.still.catch_up()
+        move = self.lake.plan_move(self.still.lease, buckets)
         for table in STATE:
             for portion in self.lake.portions(table, move):
                 self.tell(f"{table.name}: lay out {len(portion)} of {buckets} buckets")
                 self.lake.lay_out(table, move, portion)
-                self._renew()
+                self.still.renew()
         rows = self._first_rounds(move)
         self.tell(f"adopt {buckets} buckets")
-        self.lease = self.lake.adopt(self.lease, move, rows)
+        self.still.lease = self.lake.adopt(self.still.lease, move, rows)
         moved = move.places.filter(pl.col("bucket") != pl.col("was"))
         return self.lake.scan("hosts").join(moved.lazy(), on="host", how="semi").collect()
 
@@ -110,33 +102,9 @@ class _Work:
         """Delete rows of state that nobody sees any more, and leases of buckets that are no more."""
         for table in STATE:
             self.tell(f"{table.name}: delete the old layout")
-            self.lake.sweep(self.lease, table)
-            self._renew()
+            self.lake.sweep(self.still.lease, table)
+            self.still.renew()
         self.lake.drop_leases()
-
-    def _renew(self) -> None:
-        self.lease = self.lake.renew(self.lease, self.clock(), self.policy.round.lease_s)
-
-    def _catch_up(self) -> None:
-        """Admit every link and obey every order that waits, in rounds without requests."""
-        for first in range(0, len(self.lease.buckets), CAUGHT_UP_AT_ONCE):
-            some = self.lease.buckets[first : first + CAUGHT_UP_AT_ONCE]
-            self.tell(f"catch up in {len(some)} of {len(self.lease.buckets)} buckets")
-            self._round(
-                replace(self.lease, buckets=some, epochs={bucket: self.lease.epochs[bucket] for bucket in some})
-            )
-            self._renew()
-
-    def _round(self, lease: Lease) -> None:
-        lake, policy, began = self.lake, self.policy, self.clock()
-        plan = planning.plan(lake, lease, planning.read_cursors(lake, lease), policy, began, (), {}, seconds=0.0)
-        made = harvest.frames(
-            plan, NOTHING, FRONTIER.empty(), CHANGE_FREQUENCY.empty(), lake.buckets, policy, {}, Templates()
-        )
-        made["patterns"] = patterning.rows(lake, plan, NOTHING, made, FRONTIER.empty(), EarlierPages())
-        timings = harvest.Timings(began, self.clock(), (self.clock() - began).total_seconds(), 0.0)
-        lake.write_all(lease, made)
-        lake.commit(lease, harvest.ledger(plan, NOTHING, {}, made, timings, policy, lake.buckets))
 
     def _first_rounds(self, move: Move) -> pl.DataFrame:
         """Rows of `rounds` for the new buckets: all links have been read, and so much is known and due."""
@@ -148,7 +116,7 @@ class _Work:
             due_count=(due <= now).sum(), next_due_at=due.filter(due > now).min()
         ).collect()  # fmt: skip
         known = {row["bucket"]: row for row in sizes.iter_rows(named=True)}
-        orders_seen = planning.read_cursors(self.lake, self.lease).orders_seen
+        orders_seen = planning.read_cursors(self.lake, self.still.lease).orders_seen
         rows = [
             {"bucket": bucket, "known_count": 0, "parked_count": 0, "due_count": 0,
              "links_seen": [move.to.number] * count,

@@ -203,6 +203,22 @@ COLUMNS = _columns(
     ("request_hash", pl.Int64, "", "hash64 of what that request asked"),
     ("topic", pl.String, "", "subject of the seed list of this tag"),
     ("region", pl.String, "", "where hosts of the seed list are; of a host, that of the list through which it was met"),
+    # Erasure.
+    ("erasure", pl.Int64, "", "number of the commit that recorded the erasure; larger is later"),
+    ("erased_at", TIME, "UTC", "when the erasure ended"),
+    ("until_at", TIME, "UTC", "rounds that ended before this may have lost rows of the table"),
+    ("gone_count", pl.Int64, "rows", "rows that were deleted"),
+    ("changed_count", pl.Int64, "rows", "rows of others that lost what named an erased page"),
+    ("file_count", pl.Int64, "files", "files that were deleted, of the log too"),
+    ("file_bytes", pl.Int64, "bytes", "bytes of these"),
+    ("version", pl.Int64, "", "version of the table afterwards; earlier ones cannot be read any more"),
+    ("searched_count", pl.Int64, "files", "files of the whole lake that were searched afterwards, every byte; null: "
+                                          "no search"),
+    ("searched_bytes", pl.Int64, "bytes", "bytes of these"),
+    ("left_count", pl.Int64, "files", "of these, files that hold something erased, or that somebody may still be about "
+                                      "to commit; nought is the proof"),
+    ("mention_count", pl.Int64, "texts", "bodies, texts and titles of other pages that name an erased URL: left as "
+                                         "they are"),
     # robots.txt.
     ("expires_at", TIME, "UTC", "until when the answer may be used"),
     ("state", pl.String, "", "what the answer means: rules, allow_all, disallow_all"),
@@ -431,11 +447,18 @@ MODULE_TABLES = Table(
     ("table_name", "module", "one_row_is", "declared"),
 )  # fmt: skip
 
+ERASURES = Table(
+    "erasures", "log", ("erasure", "order", "table_name"), (), ("erasure",),
+    "what one erasure did to one table, for one order or (no order) because the time of its rows was over",
+    ("erasure", "order", "table_name", "erased_at", "worker", "until_at", "gone_count", "changed_count", "file_count",
+     "file_bytes", "version", "searched_count", "searched_bytes", "left_count", "mention_count"),
+)  # fmt: skip
+
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, TEMPLATES, PATTERNS,
         CLUSTERS, MERGES, ROUNDS, LEASES,
-        MODULE_FAILURES, MODULE_TABLES,
+        MODULE_FAILURES, MODULE_TABLES, ERASURES,
     )
 }  # fmt: skip

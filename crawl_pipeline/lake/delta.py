@@ -31,6 +31,8 @@ from deltalake import (
     write_deltalake,
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs
 
 from crawl_pipeline.core.tables import Table
 
@@ -349,9 +351,22 @@ class DeltaTable:
             )  # fmt: skip
         return opened.version()  # the version of this very commit, whoever committed before or after
 
-    def checkpoint(self) -> None:
-        """Write a checkpoint of the newest version."""
-        self.read(lambda opened: opened.create_checkpoint())
+    def store(self) -> fs.FileSystem:
+        """The table's folder, whatever lies in it."""
+        return store(self.uri, self._options)
+
+    def store_of_lake(self) -> fs.FileSystem:
+        """The folder that this table and all others lie in."""
+        return store(self.uri.rpartition("/")[0], self._options)
+
+    def checkpoint(self) -> int:
+        """Write a checkpoint of the newest version; give its number."""
+
+        def write(opened: deltalake.DeltaTable) -> int:
+            opened.create_checkpoint()
+            return int(opened.version())
+
+        return self.read(write)
 
     def trim_log(self) -> None:
         """Write a checkpoint, then delete log files that no version of the last 30 days needs.
@@ -383,6 +398,11 @@ class DeltaTable:
             else:
                 self._opened.update_incremental()
             return self._opened
+
+
+def store(uri: str, options: Mapping[str, str]) -> fs.FileSystem:
+    """A folder, on a disk or in an object store, as files by their paths in it."""
+    return fs.PyFileSystem(DeltaStorageHandler(uri, dict(options)))
 
 
 def _delta_schema(table: Table) -> deltalake.Schema:

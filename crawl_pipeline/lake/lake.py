@@ -13,13 +13,16 @@ from datetime import datetime
 import deltalake
 import polars as pl
 import pyarrow.dataset as ds
+from pyarrow import fs
 
+from crawl_pipeline.core.erasure import Marks
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
 from crawl_pipeline.lake import (
     caching,
     declaring,
     deriving,
     doubles,
+    erasing,
     folding,
     layouts,
     leases,
@@ -32,6 +35,7 @@ from crawl_pipeline.lake import (
 )
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.deriving import Clustered
+from crawl_pipeline.lake.erasing import Deleted, Rewritten
 from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.layouts import Layout
 from crawl_pipeline.lake.leases import Lease
@@ -301,6 +305,31 @@ class Lake:
         The time must be so long ago that no worker is still at a round it was at when one of them was committed.
         """
         return doubles.drop(self._tables, before)
+
+    def stored(self, table: str | Table) -> pl.LazyFrame:
+        """Every live row of a table, those that no reader sees among them."""
+        opened = self._tables[_name(table)]
+        return opened.rows(opened.live())
+
+    def erase(self, table: str | Table, marks: Marks) -> Rewritten:
+        """Rewrite a table without what is marked; only who holds every bucket may."""
+        return erasing.rewrite(self._tables[_name(table)], marks)
+
+    def drop_files(self, table: str | Table, now: datetime, *, at_rest: bool) -> Deleted:
+        """Delete all files and log entries that the newest version does not need; only who holds every bucket may.
+
+        `at_rest`: nobody can be about to commit a file.
+        """
+        return erasing.drop_files(self._tables[_name(table)], now, at_rest=at_rest)
+
+    def record(self, table: str | Table, rows: pl.DataFrame) -> int:
+        """Append rows to a log that belongs to no round, and return their number, which fills its first column."""
+        return writing.record(self._tables[_name(table)], rows)
+
+    @property
+    def store(self) -> fs.FileSystem:
+        """The lake's folder: every file that is in it."""
+        return self._tables["rounds"].store_of_lake()
 
     def plan_move(self, lease: Lease, buckets: int) -> Move:
         """Say where every host goes in a layout of so many buckets, which takes its number from the lease's round."""

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from crawl_pipeline import maintenance
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.lake import Lake, LeaseHeld, RetentionTooShort
-from crawl_pipeline.maintenance import LEASE_S, RENEWALS, Maintained, renew_until
+from crawl_pipeline.maintenance import Maintained
+from crawl_pipeline.standstill import LEASE_S, RENEWALS, renew_until
 from crawl_pipeline.testing import site
 from tests.effort import times
 
