@@ -121,6 +121,7 @@ def standing(console: Console, figures: dict[str, Any]) -> None:
         "known URLs": f"{frontier['known']:,}: "
                       + (", ".join(f"{count:,} {name}" for name, count in figures["statuses"].items()) or "none"),
         "due": due if frontier["due_now"] else f"nothing{then}",
+        "not asked for": "; ".join(f"{one['urls']:,} {one['reason']}" for one in figures["stalls"]) or "nothing",
         "hosts": f"{hosts['hosts']:,}, {hosts['asked']:,} asked, {hosts['backing_off']:,} backing off, "
                  f"{hosts['paused']:,} paused",
         "leases": ", ".join(f"b{row['bucket']:03d} by {row['worker']}" for row in figures["leases"]) or "all free",
@@ -239,11 +240,12 @@ def proved(console: Console, proof: Proof) -> None:
 
 def duplicates(console: Console, figures: dict[str, int | float], largest: pl.DataFrame) -> None:
     """Print how many pages are copies of others, and the largest clusters."""
+    bare = f"; of {figures['without_text']:,} more no text is kept (noindex)" if figures["without_text"] else ""
     if largest.is_empty():
-        console.print(f"[b]none of {figures['pages']:,} pages is a copy of another[/]")
+        console.print(f"[b]none of {figures['pages']:,} pages is a copy of another{bare}[/]")
         return
     told = (f"{figures['copies']:,} of {figures['pages']:,} pages are copies of "
-            f"{figures['clusters_of_several']:,} others")  # fmt: skip
+            f"{figures['clusters_of_several']:,} others{bare}")  # fmt: skip
     table = Table(box=None, padding=(0, 2), title=told, title_style="bold", title_justify="left")
     for name in ("canonical page", "pages", "hosts", "least similarity"):
         table.add_column(name, justify="left" if name == "canonical page" else "right")

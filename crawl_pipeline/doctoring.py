@@ -2,19 +2,28 @@
 
 import importlib.metadata
 import platform
+import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import polars as pl
+import trio
 
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy, PolicyError
+from crawl_pipeline.fetch.name_query import NameQuery
 from crawl_pipeline.lake import Lake, LakeMismatch, LakeMissing
 from crawl_pipeline.modules import loading
 from crawl_pipeline.modules.loading import Ready
 
+WAIT_S = 3.0
+"""How long a name server is waited for."""
+SKEW_S = 5.0
+"""How far clocks may be apart before leases suffer."""
 PACKAGES = ("deltalake", "polars", "duckdb", "dagster", "trio", "httptools", "selectolax", "ada-url")
 
 
@@ -27,15 +36,34 @@ class Finding:
     found: str
 
 
-def examine(lake: str, policy: Path, now: datetime) -> list[Finding]:
-    """Look at everything; a finding that is not well says what to do."""
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+def examine(lake: str, policy: Path, now: datetime, tell: Callable[[str], None] = lambda step: None) -> list[Finding]:
+    """Look at everything; a finding that is not well says what to do. `tell` hears of each step before it is done."""
+    tell("policy and name servers")
+    of_policy = _policy(policy)
+    tell("lake")
     return [
         Finding("python", sys.version_info >= (3, 11), f"{platform.python_version()} (3.11 or newer is needed)"),
-        Finding("packages", well=True, found=versions),
-        *_policy(policy),
+        _packages(),
+        *of_policy,
         *_lake(lake, now),
     ]
+
+
+def _packages() -> Finding:
+    """Every package that ours asks for is there; of the ones that matter most, which version."""
+    asked = [re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in importlib.metadata.requires("crawl-pipeline") or ()
+             if "extra ==" not in one]  # fmt: skip
+    absent = [name for name in asked if not _version(name)]
+    if absent:
+        return Finding("packages", well=False, found=f"absent: {', '.join(absent)} (make env installs them)")
+    return Finding("packages", well=True, found=", ".join(f"{name} {_version(name)}" for name in PACKAGES))
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _policy(path: Path) -> list[Finding]:
@@ -43,13 +71,23 @@ def _policy(path: Path) -> list[Finding]:
         policy = policies.load(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as trouble:  # PolicyError and bad UTF-8 among them
         return [Finding("policy", well=False, found=f"{trouble} (make one with `crawl init`, or edit it)")]
-    servers = ", ".join(policy.resolver.name_servers) or "the system's"
     named = f"{path}: {policy.agent.header}, id {policy.id}"
-    return [
-        Finding("policy", well=True, found=named),
-        Finding("name servers", well=True, found=servers),
-        *_modules(policy),
-    ]
+    return [Finding("policy", well=True, found=named), name_servers(policy), *_modules(policy)]
+
+
+def name_servers(policy: Policy, port: int = 53) -> Finding:
+    """Whether the name servers answer when they are asked for the host of our contact, be it that there is none."""
+    servers = ", ".join(policy.resolver.name_servers) or "the system's"
+    host = urlsplit(policy.agent.contact).hostname or policy.agent.contact.rpartition("@")[2]
+    said = trio.run(NameQuery(policy.resolver.name_servers, port, WAIT_S).ask, host, "A")
+    if not said.failed:
+        found = f"{servers}; {host}: {', '.join(said.addresses) or said.reason}"
+        return Finding("name servers", well=True, found=found)
+    if policy.resolver.hosts:
+        found = f"{servers}: no answer ({said.reason}); {len(policy.resolver.hosts)} names are in [resolver.hosts]"
+        return Finding("name servers", well=True, found=found)
+    what = "name others in resolver.name_servers, or see to the network"
+    return Finding("name servers", well=False, found=f"{servers}: asked for {host}, no answer ({said.reason}): {what}")
 
 
 def _modules(policy: Policy) -> list[Finding]:
@@ -81,6 +119,25 @@ def _lake(root: str, now: datetime) -> list[Finding]:
     many = ", ".join(f"{table} {count:,}" for table, count in files.items())
     return [
         Finding("lake", well=True, found=f"{root}: {lake.buckets} buckets"),
+        _store(lake),
+        _clock(lake, now),
         Finding("leases", well=True, found=held if leases.height else "all free"),
         Finding("live files", well=True, found=many),
     ]
+
+
+def _store(lake: Lake) -> Finding:
+    found = lake.probe()
+    if found.trouble:
+        return Finding("store", well=False, found=found.trouble)
+    return Finding("store", well=True, found=f"of two writers one is refused; a commit takes {found.commit_s:.3f} s")
+
+
+def _clock(lake: Lake, now: datetime) -> Finding:
+    """Whether this clock agrees with those that wrote the lake: leases and dates go by it."""
+    last = lake.scan("rounds").select(pl.col("ended_at").max()).collect().item()
+    if last is not None and last > now + timedelta(seconds=SKEW_S):
+        ahead = f"the last round ended {(last - now).total_seconds():,.0f} s later"
+        what = "set this clock (NTP), or that of the machine which wrote it"
+        return Finding("clock", well=False, found=f"{now:%F %T} UTC, but {ahead}: {what}")
+    return Finding("clock", well=True, found=f"{now:%F %T} UTC, not before the last round")

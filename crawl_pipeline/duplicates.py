@@ -72,7 +72,7 @@ def line(found: Found) -> str:
 
 
 def standing(lake: Lake) -> dict[str, int | float]:
-    """How many pages there are in how many clusters, and how like their texts are."""
+    """How many pages there are in how many clusters, how like their texts are, and of how many no text is kept."""
     rows = lake.scan("clusters")
     shared, of_copy = pl.col("canonical").is_not_null(), pl.col("canonical") != pl.col("url")
     is_near = of_copy & (pl.col("similarity") < 1)
@@ -83,7 +83,9 @@ def standing(lake: Lake) -> dict[str, int | float]:
         similarity_mean=pl.col("similarity").filter(is_near).mean(),
         similarity_least=pl.col("similarity").filter(is_near).min(),
     )  # fmt: skip
-    return {name: value or 0 for name, value in figures.collect().row(0, named=True).items()}
+    bare = lake.scan("pages", where=pl.col("main_hash").is_null()).select(pl.col("url_hash").n_unique())
+    told = figures.collect().row(0, named=True)
+    return {name: value or 0 for name, value in told.items()} | {"without_text": bare.collect().item()}
 
 
 def largest(lake: Lake, most: int = 20) -> pl.DataFrame:

@@ -4,7 +4,6 @@ Reads `rounds`, `leases`, `hosts`, the last minutes of `fetches` and three colum
 takes all of history stands in `standing`. Figures are over what was committed: a round under way is not in them.
 """
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline import order_log
+from crawl_pipeline.core import traps
 from crawl_pipeline.core.orders import FOR_OWNERS
 from crawl_pipeline.lake import Lake
 
@@ -79,12 +79,6 @@ def pulse(lake: Lake, now: datetime) -> Pulse:
     )  # fmt: skip
 
 
-def left_out(last: pl.DataFrame) -> Counter[str]:
-    """Due URLs that the newest round of each bucket could not take, by reason."""
-    items = last.select(pl.col("left_out").explode()).unnest("left_out").drop_nulls()
-    return Counter({name: int(count) for name, count in items.group_by("name").agg(pl.col("count").sum()).iter_rows()})
-
-
 def _seconds(recent: pl.DataFrame, now: datetime) -> float:
     """How long the recent rounds span: a crawl that has just begun is not measured by ten minutes."""
     first = _time(recent["started_at"].min())
@@ -148,27 +142,35 @@ def _orders_waiting(lake: Lake) -> int:
 def _stalls(
     of_buckets: pl.DataFrame, last: pl.DataFrame, leases: pl.DataFrame, now: datetime
 ) -> tuple[Stall, ...]:  # fmt: skip
-    """What is due and is not asked for, by reason: of buckets that nobody works on, that; else what the round said."""
-    told = [Stall(reason, count, HINTS.get(reason, "")) for reason, count in left_out(last).items()]
-    excused = pl.col("left_out").list.eval(pl.element().struct.field("count")).list.sum().fill_null(0)
+    """What is due and is not asked for, by reason: what the newest round said, and of buckets without a worker, that.
+
+    There, what only held at the moment of that round is no reason any more.
+    """
     held = leases.filter(pl.col("deadline_at") > now)["bucket"].implode()
     vanished = leases.filter(pl.col("deadline_at") <= now)["bucket"].implode()
-    idle = of_buckets.join(last.select("bucket", excused=excused), on="bucket", how="left").select(
-        "bucket", idle=pl.col("due").cast(pl.Int64) - pl.col("excused").fill_null(0)
+    items = last.select("bucket", pl.col("left_out")).explode("left_out").unnest("left_out").drop_nulls()
+    items = items.filter(pl.col("bucket").is_in(held) | ~pl.col("name").is_in(MOMENTARY))
+    told = [Stall(reason, count, HINTS.get(reason, ""))
+            for reason, count in items.group_by("name").agg(pl.col("count").sum()).iter_rows()]  # fmt: skip
+    excused = items.group_by("bucket").agg(pl.col("count").sum())
+    idle = of_buckets.join(excused, on="bucket", how="left").select(
+        "bucket", idle=pl.col("due").cast(pl.Int64) - pl.col("count").fill_null(0)
     )  # fmt: skip
     idle = idle.filter((pl.col("idle") > 0) & ~pl.col("bucket").is_in(held))
     for reason, among in ((VANISHED, pl.col("bucket").is_in(vanished)), (NOBODY, ~pl.col("bucket").is_in(vanished))):
         count = int(idle.filter(among)["idle"].sum())
         told += [Stall(reason, count, HINTS[reason])] if count else []
-    return tuple(sorted(told, key=lambda stall: -stall.urls)[:STALLS])
+    return tuple(sorted(told, key=lambda stall: (-stall.urls, stall.reason))[:STALLS])
 
 
+MOMENTARY = ("host waits", "host's turn is full", "round full", "host unknown", traps.ON_TRIAL)
+"""Reasons of a round that a later round may not have."""
 NOBODY, VANISHED = "no worker holds their bucket", "the worker of their bucket vanished"
 HINTS = {
     NOBODY: "start one: crawl run, or the sensor buckets_with_work",
     VANISHED: "the next worker takes the bucket over: crawl run",
     "robots.txt unreachable": "nobody is asked while robots.txt cannot be read; it is read again by itself",
-    "pattern blocked as a trap": "crawl sql \"from traps\" shows the evidence, crawl release takes it back",
+    traps.HELD_BACK: "crawl sql \"from traps\" shows the evidence, crawl release takes it back",
 }  # fmt: skip
 """What to do about a stall, where there is something to do or to know."""
 

@@ -3,11 +3,13 @@
 Counts and sums over the lake's views; a person, a program and the end of the demo read the same figures.
 """
 
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import corpus
+from crawl_pipeline import corpus, pulse
 from crawl_pipeline.lake import Lake
 
 FIGURES = {
@@ -54,6 +56,7 @@ def standing(lake: Lake) -> dict[str, Any]:
     connection = corpus.connect(lake)
     figures: dict[str, Any] = {name: corpus.read(connection, sql).row(0, named=True) for name, sql in FIGURES.items()}
     tallies = {name: dict(corpus.read(connection, sql).iter_rows()) for name, sql in TALLIES.items()}
+    stalls = [asdict(stall) for stall in pulse.pulse(lake, datetime.now(UTC)).stalls]
     leases = lake.leases().filter(~pl.col("released"))
     held = leases.select("bucket", "worker", "deadline_at").to_dicts()
-    return figures | tallies | {"leases": held, "buckets": lake.buckets, "lake": lake.root}
+    return figures | tallies | {"stalls": stalls, "leases": held, "buckets": lake.buckets, "lake": lake.root}

@@ -1,15 +1,21 @@
 """The command line as a person uses it: each command on a small real web, and what it says when something is wrong."""
 
 import json
+import time
+from contextlib import redirect_stderr
+from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from crawl_pipeline import doctoring
 from crawl_pipeline.cli import main
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.display import in_words, printable
-from crawl_pipeline.lake import Lake
+from crawl_pipeline.lake import Lake, probing
 from tests.live import small_web
 
 
@@ -42,7 +48,9 @@ def test_status_counts_what_the_run_left(crawled) -> None:
 
     assert figures["rounds"]["pages"] == figures["outcomes"]["fetched"] > 0
     assert figures["politeness"]["too_soon"] == 0
-    assert "known URLs" in crawl(crawled[0], "status").output
+    told = crawl(crawled[0], "status").stdout
+    assert "known URLs" in told
+    assert "not asked for" in told
 
 
 def test_the_funnel_adds_up(crawled) -> None:
@@ -69,7 +77,7 @@ def test_explain_tells_why_with_facts(crawled) -> None:
 def test_what_is_shown_fits_a_screen_of_80_columns_with_no_number_broken(crawled, words) -> None:
     root, seed = crawled
 
-    told = crawl(root, *(seed if word == "SEED" else word for word in words)).output
+    told = crawl(root, *(seed if word == "SEED" else word for word in words)).stdout
 
     tables = told.splitlines()[2:]  # a sentence is broken by the screen itself
     assert max(map(len, tables)) <= 80, told
@@ -187,6 +195,50 @@ def test_a_host_is_paused_and_resumed_by_orders(crawled) -> None:
     assert "check the spelling" in said(crawl(crawled[0], "pause", small_web.HOSTS[1], "unknown.test"))
 
 
+def test_orders_are_listed_with_who_gave_them_and_who_has_still_to_obey(crawled) -> None:
+    crawl(crawled[0], "pause", small_web.HOSTS[2])
+
+    told = crawl(crawled[0], "orders", "--kind", "pause", "--host", small_web.HOSTS[2]).stdout
+    listed = json.loads(crawl(crawled[0], "orders", "--most", "1", "--json").output)
+
+    assert f"pause {small_web.HOSTS[2]}" in told
+    assert "not yet by b" in told
+    assert [(one["kinds"], one["count"], len(one["waits_for"])) for one in listed] == [(["pause"], 1, 1)]
+    assert listed[0]["ordered_by"] in told
+    crawl(crawled[0], "resume", small_web.HOSTS[2])
+
+
+def test_what_takes_long_is_told_with_its_step_and_what_does_not_is_silent(capsys) -> None:
+    with progress("counting") as step:
+        step("at once")
+    assert capsys.readouterr().err == ""
+    with progress("counting", after_s=0.0) as step, redirect_stderr(StringIO()) as told:
+        step("one by one")
+        while "counting: one by one (0 s)" not in told.getvalue():
+            time.sleep(0.01)
+    with progress("counting", quiet=True, after_s=0.0):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_doctor_says_what_is_ill_with_name_servers_clock_and_store(crawled, tmp_path: Path) -> None:
+    agent = {"name": "TestBot", "contact": "mailto:me@bot.test"}
+    silent = policies.Policy.model_validate({"agent": agent, "resolver": {"name_servers": ["127.0.0.1"]}})
+    early = datetime(2001, 1, 1, tzinfo=UTC)
+
+    of_names = doctoring.name_servers(silent, port=9)
+    of_lake = {one.what: one for one in doctoring.examine(str(crawled[0]), crawled[0] / "policy.toml", early)}
+    (tmp_path / "_doctor").write_text("no folder, so that nothing can be written")
+
+    assert not of_names.well
+    assert "asked for bot.test, no answer" in of_names.found
+    assert not of_lake["clock"].well
+    assert "set this clock (NTP)" in of_lake["clock"].found
+    assert "of two writers one is refused" in of_lake["store"].found
+    assert not (crawled[0] / "_doctor").exists()
+    assert "nothing can be written" in probing.probe(str(tmp_path), {}).trouble
+
+
 def test_a_key_is_set_shown_and_unset(crawled) -> None:
     root = crawled[0]
 
@@ -199,6 +251,7 @@ def test_a_key_is_set_shown_and_unset(crawled) -> None:
     assert ": delay_s = 10 for slow.example\n" in shown
     assert policies.load(shown).delay_s("slow.example") == 10
     assert [one["host"] for one in as_json["set"]] == [None, "slow.example"]
+    assert "settings = {}" not in shown
     assert policies.load(crawl(root, "policy").output).politeness.delay_s == small_web.DELAY_S
 
 
@@ -218,6 +271,7 @@ def test_explain_tells_of_orders_that_wait_and_of_keys_that_are_set(crawled) -> 
     assert "gave 1 order" in forgot
     assert f"forget {url}" in told
     assert "the next round of bucket" in told
+    assert "until then: no seed names it" in " ".join(told.split())
     assert f"delay_s = 3 for {small_web.HOSTS[7]}" in told
 
 
@@ -244,10 +298,10 @@ def test_explain_tells_of_orders_that_wait_and_of_keys_that_are_set(crawled) -> 
 )
 def test_an_order_that_cannot_be_carried_out_is_told_in_words_and_nothing_is_ordered(crawled, words, told) -> None:
     count = "select count(*) as n from orders"
-    before = crawl(crawled[0], "sql", count).output
+    before = crawl(crawled[0], "sql", count).stdout
 
     assert told in said(crawl(crawled[0], *words))
-    assert crawl(crawled[0], "sql", count).output == before
+    assert crawl(crawled[0], "sql", count).stdout == before
 
 
 def test_a_tag_that_is_given_other_facts_is_refused_with_both(crawled) -> None:

@@ -7,6 +7,7 @@ import click
 
 from crawl_pipeline import corpus, server_log
 from crawl_pipeline.commands.common import as_json, command, out, print_json
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
 
@@ -14,7 +15,8 @@ from crawl_pipeline.lake import Lake
 @as_json
 def reports(lake: str, *, as_json: bool) -> None:
     """Judge the lake by every SQL test; exit code 1 if a promise does not hold."""
-    results = corpus.run_tests(Lake.open(lake))
+    with progress("judging the lake by every SQL test", quiet=as_json):
+        results = corpus.run_tests(Lake.open(lake))
     if as_json:
         print_json([{"name": r.name, "sentence": r.sentence, "holds": r.holds, "offending": r.offending.to_dicts()}
                      for r in results])  # fmt: skip
@@ -22,6 +24,8 @@ def reports(lake: str, *, as_json: bool) -> None:
         for result in results:
             mark = "[green]holds[/]" if result.holds else f"[red]{result.offending.height} offend[/]"
             out.print(f"{mark}  {result.sentence}")
+        holding = sum(result.holds for result in results)
+        out.print(f"{holding} of {len(results)} sentences hold" + ("" if holding == len(results) else ASK))
     sys.exit(0 if all(result.holds for result in results) else 1)
 
 
@@ -35,11 +39,18 @@ def audit(lake: str, log: Path | None, client: str | None, *, as_json: bool) -> 
     from crawl_pipeline import auditing, display
 
     opened = Lake.open(lake)
-    if log is None:
-        found = auditing.audit(opened)
-    else:
-        seen = server_log.read(log, client)
-        both = server_log.known_to_both(opened, seen)
-        found = auditing.audit_server(server_log.as_lake(opened, seen), both, seen.height)
+    with progress("judging every request", quiet=as_json) as step:
+        if log is None:
+            found = auditing.audit(opened)
+        else:
+            step(f"read {log}")
+            seen = server_log.read(log, client)
+            step("find what both logs know")
+            both = server_log.known_to_both(opened, seen)
+            step("judge")
+            found = auditing.audit_server(server_log.as_lake(opened, seen), both, seen.height)
     print_json(found.figures()) if as_json else display.audited(out, found)
     sys.exit(0 if found.holds else 1)
+
+
+ASK = "; the rows that offend: crawl reports --json"

@@ -11,6 +11,7 @@ import click
 from rich.markup import escape
 
 from crawl_pipeline.commands.common import as_json, command, out, policy_file, policy_of, policy_path_of, print_json
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.lake import WEEK, Lake, LakeExists
 
@@ -57,10 +58,11 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
 @policy_file
 @as_json
 def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
-    """Check what a crawl needs: Python, packages, the lake, its leases, the policy, name servers."""
+    """Check what a crawl needs: Python, packages, the lake, its store, leases and clock, the policy, name servers."""
     from crawl_pipeline import display, doctoring
 
-    findings = doctoring.examine(lake, policy_path_of(lake, policy_path), datetime.now(UTC))
+    with progress("examining", quiet=as_json) as step:
+        findings = doctoring.examine(lake, policy_path_of(lake, policy_path), datetime.now(UTC), tell=step)
     if as_json:
         print_json([{"what": f.what, "well": f.well, "found": f.found} for f in findings])
     else:
@@ -83,8 +85,15 @@ def maintain(lake: str, vacuum_hours: int, policy_path: Path | None, *, orphans:
 
     there = policy_path is not None or policy_path_of(lake, None).exists()
     policy = policy_of(lake, policy_path) if orphans and there else None
-    done = maintenance.maintain(Lake.open(lake), policy, hours=vacuum_hours)
-    print_json(done.figures()) if as_json else display.maintained(out, done)
+    with progress("maintaining", quiet=as_json) as step:
+        done = maintenance.maintain(Lake.open(lake), policy, hours=vacuum_hours, tell=step)
+    if as_json:
+        print_json(done.figures())
+        return
+    display.maintained(out, done)
+    files = sum(kept.before.files - kept.after.files for kept in done.tables)
+    deleted = sum(kept.deleted for kept in done.tables)
+    out.print(f"maintained {len(done.buckets)} buckets: {files:,} live files fewer, {deleted:,} old files deleted")
 
 
 @command()
@@ -96,9 +105,9 @@ def rebucket(lake: str, buckets: int, policy_path: Path | None, *, as_json: bool
     from crawl_pipeline import rebucketing
 
     opened, policy = Lake.open(lake), policy_of(lake, policy_path)
-    tell = (lambda step: None) if as_json else (lambda step: out.print(escape(step)))
     try:
-        done = rebucketing.rebucket(opened, policy, buckets, tell=tell)
+        with progress("rebucketing", quiet=as_json) as step:
+            done = rebucketing.rebucket(opened, policy, buckets, tell=step)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
@@ -118,8 +127,8 @@ def duplicates(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     from crawl_pipeline import duplicates as finding
 
     opened = Lake.open(lake)
-    tell = (lambda found: None) if as_json else (lambda found: out.print(finding.line(found)))
-    found = finding.find(opened, policy_of(lake, policy_path), tell=tell)
+    with progress("finding duplicates", quiet=as_json) as step:
+        found = finding.find(opened, policy_of(lake, policy_path), tell=lambda one: step(finding.line(one)))
     if as_json:
         print_json(asdict(found) | finding.standing(opened))
         return

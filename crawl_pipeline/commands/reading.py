@@ -6,6 +6,7 @@ import click
 
 from crawl_pipeline import corpus
 from crawl_pipeline.commands.common import as_json, command, out, print_json
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
 
@@ -17,7 +18,8 @@ def sql(lake: str, query: str, *, as_csv: bool, as_json: bool) -> None:
     """Run one SELECT over the lake's tables (DuckDB); `show tables` and `describe TABLE` list what is there."""
     from crawl_pipeline import display
 
-    rows = corpus.query(Lake.open(lake), query)
+    with progress("reading the lake", quiet=as_json):
+        rows = corpus.query(Lake.open(lake), query)
     if as_json:
         print_json(rows.to_dicts())
     elif as_csv:
@@ -33,5 +35,6 @@ def extract(lake: str, folder: Path, where: str) -> None:
     """Write stored bodies into a folder, each content once, with a list of pages: of each page the newest version."""
     from crawl_pipeline import extracting
 
-    pages, files = extracting.extract(Lake.open(lake), folder, where)
+    with progress(f"writing bodies into {folder}"):
+        pages, files = extracting.extract(Lake.open(lake), folder, where)
     click.echo(f"{pages:,} pages, {files:,} files: {folder / extracting.LIST}")

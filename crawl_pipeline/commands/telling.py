@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from crawl_pipeline.commands.common import as_json, command, is_a_moment, out, policy_file, policy_of, print_json
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
 
@@ -18,7 +19,8 @@ def status(lake: str, *, as_json: bool) -> None:
     """Show how the crawl stands: pages, frontier, hosts, what is due, who works."""
     from crawl_pipeline import display, standing
 
-    figures = standing.standing(Lake.open(lake))
+    with progress("counting", quiet=as_json):
+        figures = standing.standing(Lake.open(lake))
     print_json(figures) if as_json else display.standing(out, figures)
 
 
@@ -28,7 +30,8 @@ def funnel(lake: str, *, as_json: bool) -> None:
     """Show what became of all URLs selected and links read, and how politeness was kept."""
     from crawl_pipeline import display, standing
 
-    figures = standing.standing(Lake.open(lake))
+    with progress("counting", quiet=as_json):
+        figures = standing.standing(Lake.open(lake))
     print_json(figures) if as_json else display.funnel(out, figures)
 
 
@@ -45,10 +48,11 @@ def explain(
     from crawl_pipeline import display, explaining
 
     opened, now = Lake.open(lake), datetime.now(UTC)
-    if at or number is not None:
-        found = explaining.explain_past(opened, url, explaining.then(opened, url, at, number, now))
-    else:
-        found = explaining.explain(opened, policy_of(lake, policy_path), url, now)
+    with progress("looking it up", quiet=as_json):
+        if at or number is not None:
+            found = explaining.explain_past(opened, url, explaining.then(opened, url, at, number, now))
+        else:
+            found = explaining.explain(opened, policy_of(lake, policy_path), url, now)
     if as_json:
         print_json({"url": found.url, "because": found.because} | found.facts)
         return
@@ -69,7 +73,8 @@ def whatif(lake: str, at: datetime | None, path: Path, against: Path | None, *, 
 
     opened, now = Lake.open(lake), datetime.now(UTC)
     tried, other = policy_of(lake, path), policy_of(lake, against) if against else None
-    found = trying.whatif(opened, tried, at or now, now, other)
+    with progress("selecting twice from the same picture", quiet=as_json):
+        found = trying.whatif(opened, tried, at or now, now, other)
     print_json([compared.figures() for compared in found]) if as_json else display.compared(out, found)
 
 
@@ -81,5 +86,6 @@ def freshness(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     from crawl_pipeline import display
     from crawl_pipeline import freshness as reckoning
 
-    found = reckoning.reckon(Lake.open(lake), policy_of(lake, policy_path), datetime.now(UTC))
+    with progress("reckoning the freshness of every page", quiet=as_json):
+        found = reckoning.reckon(Lake.open(lake), policy_of(lake, policy_path), datetime.now(UTC))
     print_json(found.figures()) if as_json else display.fresh(out, found)

@@ -154,6 +154,11 @@ class DeltaTable:
         self._live: tuple[int, pl.DataFrame] | None = None
         self._stamps: dict[tuple[int, tuple[str, ...]], tuple[int | None, ...]] = {}
 
+    @property
+    def options(self) -> Mapping[str, str]:
+        """How the store is reached."""
+        return self._options
+
     def exists(self) -> bool:
         """Say whether the table is there."""
         return deltalake.DeltaTable.is_deltatable(self.uri, storage_options=self._options)

@@ -28,6 +28,7 @@ from crawl_pipeline.lake import (
     leases,
     moving,
     past,
+    probing,
     sweeping,
     tidying,
     visible,
@@ -40,6 +41,7 @@ from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.layouts import Layout
 from crawl_pipeline.lake.leases import Lease
 from crawl_pipeline.lake.moving import Move
+from crawl_pipeline.lake.probing import Probed
 from crawl_pipeline.lake.visible import Wanted
 
 MOST_BUCKETS = 1024
@@ -381,6 +383,11 @@ class Lake:
         """What is live in a table."""
         live = self._tables[_name(table)].live()
         return Size(live.height, int(live["size"].sum()), int(live["rows"].sum()))
+
+    def probe(self) -> Probed:
+        """Try for real whether commits are safe in this store; slow, for whoever sets a crawl up."""
+        base, _, _ = self._tables["leases"].uri.rpartition("/")
+        return probing.probe(base, self._tables["leases"].options)
 
     def trim_log(self, table: str | Table) -> None:
         """Write a checkpoint, then delete log files that no version of the last 30 days needs; maintenance only."""
