@@ -200,8 +200,11 @@ def maintained(console: Console, done: Maintained) -> None:
         console.print(f"{done.doubles:,} contents that workers had stored at the same time were dropped")
     if done.erased.orders:
         erased(console, done.erased)
-    if done.erasure_waits_for:
-        console.print(escape(f"orders to forget were not carried out: {done.erasure_waits_for}"))
+    for name, one in done.retained.tables.items():
+        console.print(f"kept long enough: {one.gone:,} rows of {name} deleted" + (
+            f", {one.changed:,} pages lost their body" if one.changed else ""))  # fmt: skip
+    if done.waits_for:
+        console.print(escape(f"nothing was erased, nor deleted by its age: {done.waits_for}"))
     for bucket in done.passed_over:
         console.print(
             f"passed over b{bucket.bucket:03d}: {bucket.worker} has it until {in_words(bucket.deadline_at)}, "

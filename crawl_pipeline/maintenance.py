@@ -1,5 +1,5 @@
-"""Maintenance: keep a lake small. Erase what was ordered to be forgotten, if nobody is at work; fold state, join small
-files, sweep rows that nobody sees, delete old files.
+"""Maintenance: keep a lake small. If nobody is at work, erase what was ordered to be forgotten and delete what was kept
+long enough; fold state, join small files, sweep rows that nobody sees, delete old files.
 
 Decides the order and what is left alone; how each is done safely is the lake's. Never asks a host, never waits for a
 bucket: those that are held, or were left behind by a worker that vanished, are passed over and named. (Who takes over
@@ -22,18 +22,19 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import erasing, ordering, orphaning
+from crawl_pipeline import erasing, ordering, orphaning, retaining
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import Table
 from crawl_pipeline.erasing import Erased
 from crawl_pipeline.lake import WEEK, Lake, Lease, LeaseHeld, LeaseLost, Overtaken, Size, check_retention
+from crawl_pipeline.retaining import Retained
 from crawl_pipeline.standstill import LEASE_S, renewed
 
 SMALL_FILES = 8
 """Small files of a log's partition that are left alone: they cost a reader less than rewriting them every day."""
 SETTLED = timedelta(days=1)
 """For how long the copies of a content must have been committed before all but the first are dropped."""
-NOTHING_ERASED = Erased(())
+NOTHING_ERASED, NOTHING_RETAINED = Erased(()), Retained()
 HOLDER = "maintenance-"
 """How the name of a maintenance begins in `leases`."""
 
@@ -74,14 +75,15 @@ class Maintained:
     linked_again: int = 0
     doubles: int = 0
     erased: Erased = NOTHING_ERASED
-    erasure_waits_for: str | None = None
+    retained: Retained = NOTHING_RETAINED
+    waits_for: str | None = None
 
     @property
     def idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.orphans or self.linked_again or self.doubles or self.erased.orders) and not any(
-            kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables
-        )
+        return not (
+            self.orphans or self.linked_again or self.doubles or self.erased.orders or self.retained.tables
+        ) and not any(kept.swept or kept.folded or kept.tidied or kept.deleted for kept in self.tables)
 
     def figures(self) -> dict[str, Any]:
         """The same as plain values, with sums over the tables."""
@@ -90,7 +92,11 @@ class Maintained:
             for name in ("files", "bytes", "rows") for when in ("before", "after")
         }  # fmt: skip
         did = {name: sum(getattr(kept, name) for kept in self.tables) for name in ("swept", "folded", "deleted")}
-        return asdict(self) | {"erased": self.erased.figures(), "total": sums | did}
+        return asdict(self) | {
+            "erased": self.erased.figures(),
+            "retained": self.retained.figures(),
+            "total": sums | did,
+        }
 
 
 @dataclass(slots=True)
@@ -120,7 +126,7 @@ def maintain(
     rules = None if policy is None else ordering.policy_in_force(lake, policy)
     names = tuple(lake.tables)
     before = {name: lake.size(name) for name in names}
-    erased, waits_for = (NOTHING_ERASED, None) if policy is None else _erased(lake, policy, clock, tell)
+    erased, retained, waits_for = _kept(lake, policy, clock, tell)
     done, turned, doubles = {name: _Done() for name in names}, (0, 0), 0
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
@@ -139,16 +145,20 @@ def maintain(
         tell(f"{name}: trim the log")
         lake.trim_log(name)
     tables = tuple(Kept(name, before[name], lake.size(name), **asdict(done[name])) for name in names)
-    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned, doubles, erased,
+    return Maintained(lease.buckets if lease else (), passed_over, tables, *turned, doubles, erased, retained,
                       waits_for)  # fmt: skip
 
 
-def _erased(lake: Lake, policy: Policy, clock: Clock, tell: Tell) -> tuple[Erased, str | None]:
-    """Carry out open orders to forget, or say who is in the way."""
+def _kept(lake: Lake, policy: Policy | None, clock: Clock, tell: Tell) -> tuple[Erased, Retained, str | None]:
+    """Carry out open orders to forget, and delete what has been kept long enough; or say who is in the way."""
+    erased = NOTHING_ERASED
+    if policy is None:
+        return erased, NOTHING_RETAINED, None
     try:
-        return erasing.erase(lake, policy, clock=clock, tell=tell), None
+        erased = erasing.erase(lake, policy, clock=clock, tell=tell)
+        return erased, retaining.retain(lake, policy, clock=clock, tell=tell), None
     except (LeaseHeld, Overtaken) as held:
-        return NOTHING_ERASED, str(held)
+        return erased, NOTHING_RETAINED, str(held)
 
 
 def _under_lease(lake: Lake, lease: Lease, clock: Clock, tell: Tell, done: dict[str, _Done]) -> None:

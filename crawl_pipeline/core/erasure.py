@@ -60,6 +60,18 @@ class Marks:
         """The sites as `linking_sites` and `linked_from` name them."""
         return [urls.hash64(site) for site in sorted(self.sites)]
 
+    def gone(self, table: Table) -> pl.Expr:
+        """Rows of a table that vanish."""
+        return gone(table, self)
+
+    def touched(self, table: Table) -> pl.Expr:
+        """Rows of a table that vanish or lose something."""
+        return touched(table, self)
+
+    def left(self, rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+        """The rows as they are afterwards."""
+        return erased(rows, table, self)
+
 
 class Rule(NamedTuple):
     """A column of rows that stay, which of them lose its value, and what they have instead."""

@@ -353,6 +353,36 @@ class Contents(Section):
     )
 
 
+Days = Annotated[int, Field(gt=0, le=1_826)]
+"""Five years at most."""
+
+
+class Retention(Section):
+    """How long what was stored is kept, in whole months: each goes once it has been over for so many days."""
+
+    bodies_days: Days = key(
+        1_826, "days; body and text of a page, since a visit last found it so: what is current while its page is "
+        "visited stays"
+    )  # fmt: skip
+    pages_days: Days = key(1_826, "days; what else is known of a stored page: title, hashes, fingerprints; as above")
+    modules_days: Days = key(1_826, "days; rows of modules, as above")
+    requests_days: Days = key(1_826, "days; the log of requests, and robots.txt answers")
+    links_days: Days = key(1_826, "days; links that pages had")
+    bodies_of: dict[Annotated[str, Field(pattern=r"^(tag|topic|type) \S")], Days] = key(
+        {}, 'days; bodies of pages of a class, where that is less: by tag, topic or media type, such as '
+        '{"topic news" = 90, "type text/plain" = 30}'
+    )  # fmt: skip
+
+    @model_validator(mode="after")
+    def _bodies_have_pages(self) -> Self:
+        if self.bodies_days > self.pages_days:
+            raise ValueError(
+                f"retention.bodies_days ({self.bodies_days}) must be at most retention.pages_days ({self.pages_days}): "
+                "a body is found by its page"
+            )
+        return self
+
+
 class Retry(Section):
     """When a URL that failed is tried again."""
 
@@ -476,6 +506,7 @@ class Policy(Section):
     duplicates: Duplicates = Duplicates()
     seen: Seen = Seen()
     contents: Contents = Contents()
+    retention: Retention = Retention()
     retry: Retry = Retry()
     recrawl: Recrawl = Recrawl()
     sitemap: Sitemap = Sitemap()

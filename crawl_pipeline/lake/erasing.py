@@ -17,6 +17,7 @@ Invariant: at every moment a reader of the newest version finds all files of it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 import deltalake
 import polars as pl
@@ -24,7 +25,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from crawl_pipeline.core.erasure import Marks, erased, gone, touched
 from crawl_pipeline.core.tables import CONTENTS, Table
 from crawl_pipeline.lake.delta import Change, DeltaTable
 
@@ -37,6 +37,22 @@ LOG = "_delta_log"
 _NUMBERS = ("round", "clustering", "order")
 
 
+class Cut(Protocol):
+    """What is cut out of tables."""
+
+    def gone(self, table: Table, /) -> pl.Expr:
+        """Rows of a table that vanish."""
+        ...
+
+    def touched(self, table: Table, /) -> pl.Expr:
+        """Rows of a table that vanish or lose something."""
+        ...
+
+    def left(self, rows: pl.DataFrame, table: Table, /) -> pl.DataFrame:
+        """The rows as they are afterwards."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rewritten:
     """What a rewriting did to one table: rows that vanished, and rows that lost something."""
@@ -45,8 +61,8 @@ class Rewritten:
     changed: int
 
 
-def rewrite(opened: DeltaTable, marks: Marks) -> Rewritten:
-    """Write the touched rows anew, without what is marked."""
+def rewrite(opened: DeltaTable, cut: Cut) -> Rewritten:
+    """Write the touched rows anew, without what is cut out."""
     done = Rewritten(0, 0)
 
     def decide(found: deltalake.DeltaTable) -> Change | None:
@@ -54,8 +70,8 @@ def rewrite(opened: DeltaTable, marks: Marks) -> Rewritten:
         live = opened.files(found)
         place = _place(opened.table)
         rows = opened.rows(live)
-        hits = rows.filter(touched(opened.table, marks)).group_by(place).agg(
-            gone=gone(opened.table, marks).sum(), touched=pl.len()
+        hits = rows.filter(cut.touched(opened.table)).group_by(place).agg(
+            gone=cut.gone(opened.table).sum(), touched=pl.len()
         ).collect(engine="streaming")  # fmt: skip
         if hits.is_empty():
             return None
@@ -63,7 +79,7 @@ def rewrite(opened: DeltaTable, marks: Marks) -> Rewritten:
         done = Rewritten(lost, int(hits["touched"].sum()) - lost)
         sizes = rows.select(place).join(hits.lazy(), on=place, how="semi", nulls_equal=True).group_by(place).len()
         portions = list(_portions(opened.table, sizes.collect(engine="streaming")))
-        batches = (batch for portion in portions for batch in _left(opened, live, portion, marks))
+        batches = (batch for portion in portions for batch in _left(opened, live, portion, cut))
         return Change(
             pa.RecordBatchReader.from_batches(opened.table.empty().to_arrow().schema, batches),
             " or ".join(f"({portion.predicate()})" for portion in portions),
@@ -107,11 +123,11 @@ def _portions(table: Table, sizes: pl.DataFrame) -> Iterator[_Portion]:
             yield _Portion(dict(zip(partition, values, strict=True)), number, tuple(rounds[number]))
 
 
-def _left(opened: DeltaTable, live: pl.DataFrame, portion: _Portion, marks: Marks) -> list[pa.RecordBatch]:
+def _left(opened: DeltaTable, live: pl.DataFrame, portion: _Portion, cut: Cut) -> list[pa.RecordBatch]:
     there = [pl.col(name) == value for name, value in portion.partition.items()]
     files = live.filter(pl.all_horizontal(pl.lit(value=True), *there))
     rows = opened.rows(files).filter(portion.rows()).collect()
-    left = erased(rows, opened.table, marks).select(opened.table.column_names)
+    left = cut.left(rows, opened.table).select(opened.table.column_names)
     ordered = left.sort(opened.table.sorted_by, maintain_order=True) if opened.table.sorted_by else left
     return list(ordered.rechunk().to_arrow().to_batches())
 

@@ -15,7 +15,6 @@ import polars as pl
 import pyarrow.dataset as ds
 from pyarrow import fs
 
-from crawl_pipeline.core.erasure import Marks
 from crawl_pipeline.core.tables import LEASES, TABLES, Table
 from crawl_pipeline.lake import (
     caching,
@@ -36,7 +35,7 @@ from crawl_pipeline.lake import (
 )
 from crawl_pipeline.lake.delta import WEEK, Backoff, DeltaTable, LakeMismatch, LakeMissing
 from crawl_pipeline.lake.deriving import Clustered
-from crawl_pipeline.lake.erasing import Deleted, Rewritten
+from crawl_pipeline.lake.erasing import Cut, Deleted, Rewritten
 from crawl_pipeline.lake.folding import SHAPE, Shape
 from crawl_pipeline.lake.layouts import Layout
 from crawl_pipeline.lake.leases import Lease
@@ -313,9 +312,9 @@ class Lake:
         opened = self._tables[_name(table)]
         return opened.rows(opened.live())
 
-    def erase(self, table: str | Table, marks: Marks) -> Rewritten:
-        """Rewrite a table without what is marked; only who holds every bucket may."""
-        return erasing.rewrite(self._tables[_name(table)], marks)
+    def erase(self, table: str | Table, cut: Cut) -> Rewritten:
+        """Rewrite a table without what is cut out of it; only who holds every bucket may."""
+        return erasing.rewrite(self._tables[_name(table)], cut)
 
     def drop_files(self, table: str | Table, now: datetime, *, at_rest: bool) -> Deleted:
         """Delete all files and log entries that the newest version does not need; only who holds every bucket may.

@@ -230,7 +230,7 @@ def test_an_erasure_waits_for_workers_and_says_whom_it_waits_for(crawl):
     with pytest.raises(LeaseHeld, match="a worker"):
         erasing.erase(crawl.lake, crawl.rules, clock=lambda: crawl_time(crawl))
     done = maintenance.maintain(crawl.lake, crawl.rules, clock=lambda: crawl_time(crawl))
-    assert done.erasure_waits_for
+    assert done.waits_for
     assert erasing.open_orders(crawl.lake).height == 1
     crawl.lake.release(held)
     done = maintenance.maintain(crawl.lake, crawl.rules, clock=lambda: crawl_time(crawl) + timedelta(days=9_000))
