@@ -146,6 +146,7 @@ def orders(console: Console, found: Sequence[Entry]) -> None:
         what = f"{', '.join(entry.kinds)} {names}{more}"
         waits = ", ".join(f"b{bucket:03d}" for bucket in (entry.waits_for or ())[:NAMED])
         obeyed = f"[yellow]not yet by {waits}[/]" if waits else "[green]yes[/]"
+        obeyed += f", erased {in_words(entry.erased_at)}" if entry.erased_at else ""
         said = map(escape, map(printable, (in_words(entry.ordered_at), entry.ordered_by, what)))
         table.add_row(str(entry.order), *said, obeyed)
     console.print(table if found else "nothing was ordered yet that fits")

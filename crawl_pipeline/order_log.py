@@ -6,7 +6,7 @@ with one answer, before and after a restart, because key and answer are read fro
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,8 @@ class Entry:
     """What it is about, the first of it: URLs, hosts, sites, patterns, keys with their values."""
     waits_for: tuple[int, ...] | None
     """Buckets whose next round has still to obey; None: was not asked."""
+    erased_at: datetime | None = None
+    """Of an order to forget: when what it named was proved to be gone from every file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +72,13 @@ def listed(lake: Lake, wanted: Wanted) -> list[Entry]:
     rows = lake.scan("orders", where=_where(wanted))
     newest = rows.select("order").unique().top_k(wanted.most, by="order").collect()["order"]
     found = rows.filter(pl.col("order").is_in(newest.implode())).collect()
-    return _entries(found, seen(lake), lake.buckets)
+    return [_with_proof(lake, entry) for entry in _entries(found, seen(lake), lake.buckets)]
 
 
 def one(lake: Lake, order: int) -> Entry | None:
     """One order, with the buckets that it waits for."""
     found = lake.scan("orders", where=(pl.col("order") == order) & (pl.col("kind") != "policy")).collect()
-    return next(iter(_entries(found, seen(lake), lake.buckets)), None)
+    return next((_with_proof(lake, entry) for entry in _entries(found, seen(lake), lake.buckets)), None)
 
 
 def seen(lake: Lake) -> dict[int, int]:
@@ -84,6 +86,13 @@ def seen(lake: Lake) -> dict[int, int]:
     rounds = lake.scan("rounds").group_by("bucket").agg(pl.col("orders_seen").max()).collect()
     told = dict(rounds.select("bucket", pl.col("orders_seen").fill_null(-1)).iter_rows())
     return {bucket: told.get(bucket, -1) for bucket in range(lake.buckets)}
+
+
+def _with_proof(lake: Lake, entry: Entry) -> Entry:
+    if "forget" not in entry.kinds:
+        return entry
+    proved = lake.scan("erasures", where=(pl.col("order") == entry.order) & (pl.col("left_count") == 0))
+    return replace(entry, erased_at=proved.select(pl.col("erased_at").max()).collect().item())
 
 
 def _where(wanted: Wanted) -> pl.Expr:

@@ -65,7 +65,7 @@ def pulse(lake: Lake, now: datetime) -> Pulse:
     rounds = lake.scan("rounds", buckets=range(lake.buckets)).select(READ).collect()
     recent = rounds.filter(pl.col("ended_at") > now - WINDOW)
     last = rounds.sort("round").group_by("bucket").last()
-    hosts = _hosts(lake, now)
+    hosts = _hosts(lake)
     leases = lake.leases().filter(~pl.col("released"))
     held = leases.filter(pl.col("deadline_at") > now)
     seconds, of_buckets = _seconds(recent, now), _frontier(lake, now)
@@ -109,9 +109,9 @@ def _sums(of_buckets: pl.DataFrame, now: datetime) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _hosts(lake: Lake, now: datetime) -> pl.DataFrame:
-    resting = (pl.col("backoff_s") > 0) & (pl.col("next_allowed_at") > now)
-    return lake.scan("hosts").select("host", paused=pl.col("paused").fill_null(value=False), resting=resting).collect()
+def _hosts(lake: Lake) -> pl.DataFrame:
+    paused = pl.col("paused").fill_null(value=False)
+    return lake.scan("hosts").select("host", paused=paused, resting=pl.col("backoff_s") > 0).collect()
 
 
 def _troubled(hosts: pl.DataFrame) -> dict[str, Any]:

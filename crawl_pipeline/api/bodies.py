@@ -155,6 +155,9 @@ class Order(Given):
 
     obeyed: bool
     waits_for: list[int] = Field(description="buckets whose next round obeys")
+    erased_at: datetime | None = Field(
+        description="of an order to forget: when `crawl erase` had proved that no file holds what it named"
+    )
 
 
 class Orders(BaseModel):
@@ -231,4 +234,4 @@ def given(entry: Entry) -> Given:
 def order(entry: Entry) -> Order:
     """An order, and who has obeyed."""
     waits = list(entry.waits_for or ())
-    return Order(**given(entry).model_dump(), obeyed=not waits, waits_for=waits)
+    return Order(**given(entry).model_dump(), obeyed=not waits, waits_for=waits, erased_at=entry.erased_at)

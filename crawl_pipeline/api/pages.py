@@ -87,7 +87,7 @@ async def _told(watch: Watch) -> AsyncIterator[bytes]:
     watch.pages += 1
     try:
         number, told = -1, anyio.current_time()
-        while True:
+        while not watch.stopping:
             taken = await anyio.to_thread.run_sync(watch.latest)
             if taken.number != number:
                 number, told = taken.number, anyio.current_time()

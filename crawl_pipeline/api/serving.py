@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from crawl_pipeline import ordering
 from crawl_pipeline.api import tokens as of_tokens
@@ -67,10 +66,28 @@ def tokens(file: Path | None, tell: Callable[[str], None]) -> Tokens:
     return of_tokens.read(path)
 
 
-def application_of(root: str, policy: Callable[[], Policy], known: Tokens, names: Sequence[str] = ()) -> ASGIApp:
-    """The whole application over a lake, guarded; `names` are its own besides those of loopback."""
+class Server(uvicorn.Server):
+    """A server that tells who looks on when it is told to stop, so that nobody has to be cut off."""
+
+    def __init__(self, config: uvicorn.Config, watch: Watch) -> None:
+        super().__init__(config)
+        self._watch = watch
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then the server."""
+        self._watch.stop()
+        await super().shutdown(sockets)
+
+
+def server(root: str, policy: Callable[[], Policy], known: Tokens, names: Sequence[str] = ()) -> Server:
+    """A server of the whole API of a lake, guarded; `names` are its own besides those of loopback."""
     opened, sessions = Opened(root), Sessions()
-    return Guard(application(Served(opened, policy, known, sessions, Watch(opened))), known, sessions, names)
+    watch = Watch(opened)
+    app = Guard(application(Served(opened, policy, known, sessions, watch)), known, sessions, names)
+    return Server(uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MOST_AT_ONCE,
+        timeout_graceful_shutdown=5, timeout_keep_alive=30, proxy_headers=False, lifespan="on", http="httptools",
+    ), watch)  # fmt: skip
 
 
 def listen(where: Where) -> socket.socket:
@@ -92,14 +109,6 @@ def listen(where: Where) -> socket.socket:
             f"expected to listen on {where.address} port {where.port}, found: {trouble}; name another with --port"
         ) from trouble
     return listening
-
-
-def server(app: ASGIApp) -> uvicorn.Server:
-    """A server of the application; who looks on is sent home within two seconds when it is told to stop."""
-    return uvicorn.Server(uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MOST_AT_ONCE,
-        timeout_graceful_shutdown=2, timeout_keep_alive=30, proxy_headers=False, lifespan="on", http="httptools",
-    ))  # fmt: skip
 
 
 def _is_loopback(address: str) -> bool:

@@ -35,9 +35,14 @@ class Watch:
         self._lake, self._lock = lake, threading.Lock()
         self.pages = 0
         """Pages that are open; counted in the server's loop alone."""
+        self.stopping = False
         self._taken: Taken | None = None
         self._seen: tuple[int, int] = (-1, -1)
         self._looked = self._made = self._rest = 0.0
+
+    def stop(self) -> None:
+        """Let all who look on go."""
+        self.stopping = True
 
     def latest(self) -> Taken:
         """The latest pulse, at most a second or STALE_S old: as something was committed meanwhile or not."""

@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 import click
-from rich.markup import escape
 
 from crawl_pipeline.commands.common import as_json, command, out, policy_file, policy_of, print_json
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
 
@@ -27,13 +27,14 @@ def erase(
     from crawl_pipeline import display, erasing
 
     opened = Lake.open(lake)
-    tell = (lambda step: None) if as_json else (lambda step: out.print(escape(step)))
     if prove:
-        proof = erasing.proved(opened, tell=tell)
+        with progress("searching", quiet=as_json) as step:
+            proof = erasing.proved(opened, tell=step)
         print_json(
             {"files": proof.files, "bytes": proof.bytes, "found": proof.found, "mentions": proof.mentions}
         ) if as_json else display.proved(out, proof)
         sys.exit(0 if proof.holds else 1)
-    done = erasing.erase(opened, policy_of(lake, policy_path), again=again, wait_s=wait_s, tell=tell)
+    with progress("erasing", quiet=as_json) as step:
+        done = erasing.erase(opened, policy_of(lake, policy_path), again=again, wait_s=wait_s, tell=step)
     print_json(done.figures()) if as_json else display.erased(out, done)
     sys.exit(0 if done.proof is None or done.proof.holds else 1)

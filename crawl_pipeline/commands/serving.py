@@ -34,8 +34,8 @@ def serve(
     except (serving.ServeError, TokenError) as error:
         raise click.ClickException(str(error)) from error
     with listening:
-        app = serving.application_of(lake, lambda: policy_of(lake, policy_path), known, names)
+        server = serving.server(lake, lambda: policy_of(lake, policy_path), known, names)
         shown = f"[{address}]" if ":" in address else address
         out.print(escape(f"listening on http://{shown}:{listening.getsockname()[1]}/ (status page) and /api/v1/"))
-        serving.server(app).run(sockets=[listening])
+        server.run(sockets=[listening])
     out.print("stopped")

@@ -21,9 +21,8 @@ MINIMAL = '[agent]\nname = "TestBot"\ncontact = "http://bot.test/"\n'
 def serving_api(root: Path) -> Iterator[httpx.Client]:
     """Serve the API of a lake; the client comes with the operator's token."""
     tokens = Tokens({"operator": TOKEN, "other": OTHER})
-    app = serving.application_of(str(root), lambda: policies.load((root / "policy.toml").read_text()), tokens)
+    server = serving.server(str(root), lambda: policies.load((root / "policy.toml").read_text()), tokens)
     with serving.listen(serving.Where(port=0)) as listening:
-        server = serving.server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from crawl_pipeline import ordering, pulse, worker
+from crawl_pipeline import erasing, ordering, pulse, worker
 from crawl_pipeline.api import tokens
 from crawl_pipeline.api.guarding import MOST_BYTES
 from crawl_pipeline.api.serving import ServeError, Where, listen
@@ -234,14 +234,14 @@ def test_whatever_is_sent_is_answered_as_the_document_says(api) -> None:
         answered()
 
 
-def test_after_a_complaint_a_host_is_left_alone_within_a_round_then_forgotten(tmp_path) -> None:
+def test_after_a_complaint_a_host_is_left_alone_within_a_round_then_erased(tmp_path) -> None:
     """The operator's story, told by the server's own log."""
     with small_web.serving(tmp_path) as web:
         root = small_web.prepared(web, tmp_path)
         lake, host = Lake.open(str(root)), small_web.HOSTS[0]
         policy = policies.load((root / "policy.toml").read_text())
         with serving_api(root) as api, ThreadPoolExecutor(1) as pool:
-            working = pool.submit(worker.run, lake, policy, seconds=15)
+            working = pool.submit(worker.run, lake, policy, seconds=8)
             wait_for(lambda: asked(tmp_path, host) > 2)
             paused = api.post(f"/api/v1/host/{host}/pause", headers={"idempotency-key": "complaint-17"}).json()
             working.result()
@@ -251,6 +251,9 @@ def test_after_a_complaint_a_host_is_left_alone_within_a_round_then_forgotten(tm
             pending = api.get("/api/v1/explain", params={"url": web.web.seeds[0]}).json()
             worker.run(lake, policy, seconds=2)
             why = api.get("/api/v1/explain", params={"url": web.web.seeds[0]}).json()
+            (root / "policy.toml").write_text(MINIMAL)  # which named the host's address
+            erased = erasing.erase(lake, policy)
+            proof = erasing.proved(lake)
             listed = api.get("/api/v1/orders", params={"host": host}).json()["orders"]
 
     began = lake.scan("rounds").collect().filter(pl.col("orders_seen") >= paused["order"])["started_at"].min()
@@ -265,6 +268,10 @@ def test_after_a_complaint_a_host_is_left_alone_within_a_round_then_forgotten(tm
     assert "it is forgotten, by order" in why["because"]
     assert [(order["kinds"], order["ordered_by"]) for order in listed[:2]] == [(["forget"], "operator"),
                                                                                (["pause"], "operator")]  # fmt: skip
+    assert proof.holds, (proof, erased.proof)
+    assert erased.orders == (forgotten["order"],)
+    assert listed[0]["erased_at"] is not None
+    assert lake.scan("pages", where=pl.col("host") == host).collect().is_empty()
     assert pulse.pulse(lake, datetime.now(UTC)).pages_per_sec > 0
 
 
