@@ -140,6 +140,7 @@ def test_an_audit_holds_by_our_own_log_and_by_the_servers(crawled) -> None:
         assert all(promise["judged"] > 0 for promise in found["promises"])
     told = crawl(root, "audit").output
     assert "robots.txt is obeyed" in told
+    assert "promises were kept, in " in told
     assert "all hosts" in told
 
 
@@ -318,7 +319,9 @@ def test_a_tag_that_is_given_other_facts_is_refused_with_both(crawled) -> None:
 
 
 def test_doctor_finds_a_lake_well(crawled) -> None:
-    assert crawl(crawled[0], "doctor").exit_code == 0
+    told = crawl(crawled[0], "doctor")
+
+    assert (told.exit_code, told.stdout.splitlines()[-1]) == (0, "all is well")
 
 
 def test_doctor_tells_which_modules_load_and_which_do_not(crawled, tmp_path: Path) -> None:

@@ -49,7 +49,12 @@ def audit(lake: str, log: Path | None, client: str | None, *, as_json: bool) -> 
             both = server_log.known_to_both(opened, seen)
             step("judge")
             found = auditing.audit_server(server_log.as_lake(opened, seen), both, seen.height)
-    print_json(found.figures()) if as_json else display.audited(out, found)
+    if as_json:
+        print_json(found.figures())
+    else:
+        display.audited(out, found)
+        kept = sum(not finding.violations for finding in found.findings)
+        out.print(f"{kept} of {len(found.findings)} promises were kept, in {found.requests:,} requests")
     sys.exit(0 if found.holds else 1)
 
 

@@ -69,6 +69,8 @@ def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
         for finding in findings:
             mark = "[green]well[/]" if finding.well else "[red]ill [/]"
             out.print(f"{mark}  {finding.what}: {escape(display.printable(finding.found))}")
+        ill = [finding.what for finding in findings if not finding.well]
+        out.print(f"{len(ill)} of {len(findings)} need you: {', '.join(ill)}" if ill else "all is well")
     sys.exit(0 if all(finding.well for finding in findings) else 1)
 
 

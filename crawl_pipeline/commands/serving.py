@@ -1,5 +1,6 @@
 """The command that serves the HTTP API and the live status page."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -29,13 +30,14 @@ def serve(
 
     policy_of(lake, policy_path)
     try:
-        known = serving.tokens(token_file, lambda said: out.print(escape(said)))
         listening = serving.listen(serving.Where(address, port, open_to_network))
+        known = serving.tokens(token_file, lambda said: out.print(escape(said)))
     except (serving.ServeError, TokenError) as error:
         raise click.ClickException(str(error)) from error
     with listening:
         server = serving.server(lake, lambda: policy_of(lake, policy_path), known, names)
         shown = f"[{address}]" if ":" in address else address
         out.print(escape(f"listening on http://{shown}:{listening.getsockname()[1]}/ (status page) and /api/v1/"))
-        server.run(sockets=[listening])
+        with suppress(KeyboardInterrupt):  # the server has ended in order, and hands the signal on
+            server.run(sockets=[listening])
     out.print("stopped")
