@@ -206,7 +206,12 @@ def _steps(
     sight = Sight(lake, lease, lake.versions(), now)
     found = watch.time("read", catching_up._new_links, sight, cursors)
     canonical = watch.time("canonical", lambda: [urls.canonical(url) for url in found["url"]])
-    told = found["kind"].to_list(), found["nofollow"].to_list(), found["lastmod_at"].to_list()
+    told = (
+        found["kind"].to_list(),
+        found["nofollow"].to_list(),
+        found["lastmod_at"].to_list(),
+        found["said_rate"].to_list(),
+    )
     watch.time("bucket", reading.columns, canonical, *told, lake.buckets)
     links = watch.time("site", catching_up._with_site, found)
     seen = watch.time("seen", SeenSet(exact=True).known, sight, links, cursors, POLICY).hashes

@@ -191,7 +191,8 @@ def _linked(url: str, found: elements.Found, page: ReadPage) -> object:
         except urls.NotCrawlable:
             continue
     count = len(page.links.urls)
-    return reading.columns(list(page.links.urls), list(page.links.kinds), [False] * count, [None] * count, 64)
+    kinds = list(page.links.kinds)
+    return reading.columns(list(page.links.urls), kinds, [False] * count, [None] * count, [None] * count, 64)
 
 
 def _hashed(body: bytes, words: str) -> object:

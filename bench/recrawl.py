@@ -30,16 +30,20 @@ from bench.recrawl_world import (
     ROUND_DAYS,
     Places,
     Score,
+    Sitemaps,
     Truth,
     World,
     bursty,
+    drawn,
+    honest,
     known,
+    lying,
     poisson,
     together,
     world,
 )
 from crawl_pipeline import valuing
-from crawl_pipeline.core import bound, frontier, market, politeness, recrawl, selection
+from crawl_pipeline.core import bound, frontier, hints, market, politeness, recrawl, selection
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, TIME
 from crawl_pipeline.planning import Spending
@@ -47,15 +51,17 @@ from crawl_pipeline.planning import Spending
 DAY_ZERO = datetime(2026, 1, 1, tzinfo=UTC)
 ROUND_S = ROUND_DAYS * 86_400
 NOISY = 0.2
+GOOD, FAIR = (0.9, 0.9), (0.8, 0.66)
+"""Of sitemaps: the share of changes that they tell of, and the share of what they tell that is right."""
 TARGETS = [
     ("oracle_share", ">=", 0.98), ("gap_closed", ">=", 0.90), ("equal_importance_share", ">=", 0.97),
-    ("low_budget_share", ">=", 0.96), ("always_changing_loss", "<=", 0.02),
+    ("low_budget_share", ">=", 0.96), ("always_changing_loss", "<=", 0.02), ("sitemap_gain", ">=", 0.015),
+    ("lying_sitemap_loss", "<=", 0.002),
 ]  # fmt: skip
 _VISIT: dict[str, Any] = {
-    "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "kind": pl.String,
-    "outcome": pl.String, "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "host_aside": pl.Boolean,
-    "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String, "alike": pl.Boolean, "main_hash": pl.Int64,
-    "main_sketch": pl.Binary, "template_count": pl.Int64,
+    **{name: recrawl.VISIT[name] for name in ("bucket", "round", "url_hash", "host", "kind", "outcome", "ended_at",
+                                              "text_hash", "main_hash")},
+    "reason": pl.String, "robots_until": TIME, "host_aside": pl.Boolean,
 }  # fmt: skip
 _TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 
@@ -68,6 +74,7 @@ def policy_of(of: World) -> Policy:
         "politeness": {"delay_s": 1e-3, "download_factor": 0.0},
         "budget": {"fetches_per_day": round(of.budget)},
         "recrawl": {"shortest_s": ROUND_S},
+        "sitemap": {"shortest_s": 86_400.0},
     })  # fmt: skip
 
 
@@ -80,9 +87,12 @@ class Crawl:
     noisy: float = 0.0
     days: float = DAYS
     begin: float = BEGIN
+    sitemaps: Sitemaps | None = None
     left: float = 0.0
     price: float | None = None
     texts: int = 0
+    said: pl.DataFrame | None = None
+    """Dates of sitemaps that were read in the last round."""
     policy: Policy = field(init=False)
     score: Score = field(init=False)
     frontier: pl.DataFrame = field(init=False)
@@ -94,6 +104,8 @@ class Crawl:
         self.policy = policy_of(self.of)
         self.score = Score(self.of, self.truth, self.days, self.begin)
         self.frontier, self.known, self.hosts = _state(self.of, self.policy)
+        if self.sitemaps:
+            self.frontier = pl.concat([self.frontier, _listings(self.hosts, self.sitemaps, len(self.of.rates))])
         count = len(self.of.rates)
         self.liars = np.flatnonzero(np.random.default_rng(self.of.seed + 77).random(count) < self.noisy)
 
@@ -105,6 +117,10 @@ class Crawl:
 
     def _round(self, step: int, now: datetime) -> None:
         spending = self._spending(now)
+        if self.said is not None:
+            listed = self.frontier.join(self.said, on="url_hash", how="semi")
+            moved = recrawl.hinted(listed, self.said, self.hosts, {0: self.price}, self.policy, now)
+            self.frontier, self.said = _overlay(self.frontier, moved), None
         due = self.frontier.filter(pl.col("due_at") <= now)
         chosen = selection.select(due, self.hosts, self.policy, now, step, ROUND_S, spending.most)
         spending = replace(spending, unpaid=selection.unpaid(chosen.judged))
@@ -115,7 +131,8 @@ class Crawl:
         )  # fmt: skip
         learnt = recrawl.learn(known, visits, self.policy)
         rows = frontier.advance(before, visits.select(_TOLD), recrawl.intervals(known, learnt), self.policy)
-        self.hosts = valuing.told(_asked(self.hosts, before, self.policy, now), learnt, known)
+        asked, held = _asked(self.hosts, before, self.policy, now), recrawl.compared(known, visits, self.policy)
+        self.hosts = valuing.told(asked, learnt, known, held)
         self.frontier, self.known = _overlay(self.frontier, rows), _overlay(self.known, learnt)
         self.price, self.left = spending.price_of(0, now), spending.left_in(0, before.height) or 0.0
 
@@ -127,18 +144,35 @@ class Crawl:
 
     def _visits(self, listed: pl.DataFrame, known: pl.DataFrame, step: int, now: datetime) -> pl.DataFrame:
         """What visits find: the text as it was known, or another."""
-        pages = listed["url_hash"].to_numpy()
-        day = (now - DAY_ZERO) / timedelta(days=1)
+        all_ = listed["url_hash"].to_numpy()
+        pages, day = all_[all_ < len(self.of.rates)], (now - DAY_ZERO) / timedelta(days=1)
         changed = self.truth.changed(pages, self.score.visited[pages], day) | np.isin(pages, self.liars)
         self.score.visit(pages, day)
         was = listed.select("url_hash").join(known, on="url_hash", how="left", maintain_order="left")["text_hash"]
-        texts = np.where(changed, self.texts + np.arange(1, len(pages) + 1), was.to_numpy())
+        texts = was.fill_null(0).to_numpy().copy()
+        texts[all_ < len(self.of.rates)] += np.where(changed, self.texts + np.arange(1, len(pages) + 1), 0)
         self.texts += len(pages)
+        if self.sitemaps:
+            listings = all_[all_ >= len(self.of.rates)]
+            texts[all_ >= len(self.of.rates)] = self._read(self.sitemaps, listings - len(self.of.rates), day)
         frame = listed.select("bucket", "url_hash", "host", "kind").with_columns(
-            pl.Series("text_hash", texts), round=step, outcome=pl.lit("fetched"), ended_at=now, host_aside=False
-        )
+            pl.Series("text_hash", texts), round=step, outcome=pl.lit("fetched"), ended_at=now, host_aside=False,
+            main_hash=pl.when(pl.col("kind") == "sitemap").then(0),
+        )  # fmt: skip
         absent = [pl.lit(None, dtype).alias(name) for name, dtype in _VISIT.items() if name not in frame.columns]
         return frame.with_columns(absent).select(pl.col(name).cast(dtype) for name, dtype in _VISIT.items())
+
+    def _read(self, sitemaps: Sitemaps, hosts: Places, day: float) -> list[int]:
+        """Read sitemaps as a reader does: a hash of what each says, once dates that are its build's are left out."""
+        hashes, said = list[int](), list[pl.DataFrame]()
+        for host in hosts:
+            pages = np.flatnonzero(self.of.hosts == host)
+            dates = [DAY_ZERO + timedelta(days=date) for date in sitemaps.dates(host, pages, day)]
+            sifted = pl.Series("lastmod_at", hints.sifted(dates), dtype=TIME)
+            said.append(pl.DataFrame({"url_hash": pages}).with_columns(sifted).drop_nulls())
+            hashes.append(int(sifted.hash().sum() or 0) % 2**62)
+        self.said = pl.concat(said) if said else None
+        return hashes
 
 
 def _state(of: World, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -154,10 +188,21 @@ def _state(of: World, policy: Policy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Da
     known_ = pages.with_columns(visited.alias("fetched_at"), visit_count=1, change_count=0, text_hash=0,
                                 interval_s=policy.recrawl.first_s, text_read_at=visited)  # fmt: skip
     hosts = pl.DataFrame({"host": names, "site": names, "crawl_delay_s": 86_400 / of.limits}).with_columns(
-        bucket=0, seeded=True, paused=False, known_count=0, fetched_count=0, day_count=0, backoff_s=0.0, aside_s=0.0,
+        bucket=0, seeded=True, paused=False, known_count=0, day_count=0, found_at=DAY_ZERO - timedelta(days=10),
+        fetched_count=np.bincount(of.hosts, minlength=len(names)), backoff_s=0.0, aside_s=0.0,
         calm_count=0, failures=0, download_s=0.0,
     )  # fmt: skip
     return FRONTIER.frame(rows), CHANGE_FREQUENCY.frame(known_), HOSTS.frame(hosts)
+
+
+def _listings(hosts: pl.DataFrame, sitemaps: Sitemaps, first: int) -> pl.DataFrame:
+    """Rows of `frontier` for sitemaps that have not been read."""
+    rows = hosts.with_row_index("place")[sitemaps.hosts.tolist()].select(
+        "bucket", "host", url_hash=pl.col("place").cast(pl.Int64) + first, url=pl.format("http://{}/map.xml", "host"),
+        status=pl.lit("waiting"), kind=pl.lit("sitemap"), band=1, depth=0, hops=0, attempts=0, score=1.0,
+        found_at=pl.lit(DAY_ZERO), due_at=pl.lit(DAY_ZERO),
+    )  # fmt: skip
+    return FRONTIER.frame(rows)
 
 
 def _asked(hosts: pl.DataFrame, listed: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
@@ -169,7 +214,10 @@ def _asked(hosts: pl.DataFrame, listed: pl.DataFrame, policy: Policy, now: datet
     wait = pl.col("host").replace_strict(owed, default=None, return_dtype=pl.Float64)
     start = pl.max_horizontal("next_allowed_at", pl.lit(now, TIME))
     then = start + pl.duration(microseconds=(wait * 1e6).cast(pl.Int64))
-    return hosts.with_columns(next_allowed_at=pl.coalesce(then, "next_allowed_at"))
+    asked = pl.col("host").replace_strict(counts, default=0, return_dtype=pl.Int64)
+    return hosts.with_columns(
+        next_allowed_at=pl.coalesce(then, "next_allowed_at"), fetched_count=pl.col("fetched_count") + asked
+    )
 
 
 def _overlay(rows: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
@@ -232,12 +280,31 @@ def alike(seed: int, size: Size) -> dict[str, float]:
     return {"correlated_share": _share(of, size, lambda _: truth)}
 
 
+def honest_sitemaps(seed: int, size: Size) -> dict[str, float]:
+    """Half of the hosts have a sitemap that tells of most changes, read once a day for a visit; then a worse one."""
+    of = world(seed, size.pages, size.hosts)
+    truth = drawn(of)
+    plain, good, fair = (
+        _product(of, truth, size, sitemaps=told) for told in (None, honest(of, truth, *GOOD), honest(of, truth, *FAIR))
+    )
+    return {"sitemap_gain": good - plain, "fair_sitemap_gain": fair - plain}
+
+
+def lying_sitemaps(seed: int, size: Size) -> dict[str, float]:
+    """Half of the hosts have a sitemap whose dates say nothing."""
+    of = world(seed, size.pages, size.hosts)
+    plain, told = (_product(of, drawn(of), size, sitemaps=told) for told in (None, lying(of)))
+    return {"lying_sitemap_loss": plain - told}
+
+
 def _share(of: World, size: Size, truth: Callable[[World], Truth] = poisson) -> float:
     return _product(of, truth(of), size) / _known(of, truth(of), "index", size)
 
 
-def _product(of: World, truth: Truth, size: Size, noisy: float = 0.0) -> float:
-    return Crawl(of, truth, noisy, size.days, size.begin).run()
+def _product(
+    of: World, truth: Truth, size: Size, noisy: float = 0.0, sitemaps: Sitemaps | None = None
+) -> float:  # fmt: skip
+    return Crawl(of, truth, noisy, size.days, size.begin, sitemaps).run()
 
 
 def _known(of: World, truth: Truth, schedule: str, size: Size) -> float:
@@ -245,7 +312,7 @@ def _known(of: World, truth: Truth, schedule: str, size: Size) -> float:
 
 
 Part = Callable[[int, Size], dict[str, float]]
-PARTS: tuple[Part, ...] = (base, equal, low, always, bursts, alike)
+PARTS: tuple[Part, ...] = (base, equal, low, always, bursts, alike, honest_sitemaps, lying_sitemaps)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -92,10 +92,22 @@ class Drawn:
         """From times of changes in any order."""
         return cls(np.sort(np.concatenate([pages * _APART + times + _BEFORE, [np.inf]])))
 
+    def events(self) -> tuple[Places, Numbers]:
+        """All pages that change, and when."""
+        line = self.line[:-1]
+        pages = (line // _APART).astype(np.int64)
+        return pages, line - pages * _APART - _BEFORE
+
     def next(self, pages: Places, since: Numbers) -> Numbers:
         """When each page changes next after a time; after the end if it does not."""
         found = self.line[np.searchsorted(self.line, pages * _APART + since + _BEFORE, side="right")]
         return np.minimum(found - pages * _APART - _BEFORE, 2 * DAYS)
+
+    def last(self, pages: Places, now: float) -> Numbers:
+        """When each page changed last before a time; long before the beginning if it never did."""
+        place = np.searchsorted(self.line, pages * _APART + now + _BEFORE, side="right") - 1
+        found = self.line[place] - pages * _APART - _BEFORE
+        return np.where((place >= 0) & (found >= -_BEFORE), found, -30.0 - pages % 97)
 
     def changed(self, pages: Places, since: Numbers, now: float) -> Flags:
         """Whether each page has changed since."""
@@ -112,6 +124,11 @@ _BEFORE, _APART = 10.0, 1_000.0
 def poisson(of: World) -> Truth:
     """Changes as the model has it."""
     return Poisson(of.rates, np.random.default_rng(of.seed + 1000))
+
+
+def drawn(of: World) -> Drawn:
+    """Changes as the model has it, all drawn ahead, so that sitemaps can tell of them."""
+    return Drawn.of(*_events(np.arange(len(of.rates)), of.rates, np.random.default_rng(of.seed + 1000)))
 
 
 def bursty(of: World, size: float = 5.0, days: float = 1.0) -> Truth:
@@ -144,6 +161,50 @@ def together(of: World) -> tuple[World, Truth]:
 def _events(names: Places, rates: Numbers, chance: np.random.Generator) -> tuple[Places, Numbers]:
     which = np.repeat(names, chance.poisson(rates * (DAYS + _BEFORE)))
     return which, chance.uniform(-_BEFORE, DAYS, len(which))
+
+
+@dataclass(frozen=True, slots=True)
+class Sitemaps:
+    """The hosts that have a sitemap, and the dates that it tells; `stamped` hosts tell the time of the reading."""
+
+    hosts: Places
+    told: Drawn
+    stamped: Flags
+
+    def dates(self, host: int, pages: Places, now: float) -> Numbers:
+        """What the sitemap of a host says of its pages at a time."""
+        return np.full(len(pages), now) if self.stamped[host] else self.told.last(pages, now)
+
+
+def honest(of: World, truth: Drawn, recall: float, precision: float) -> Sitemaps:
+    """Half of the hosts tell of that share of changes; of all that they tell, that share is right."""
+    hosts, chance = _half(of)
+    listed = np.isin(of.hosts, hosts)
+    pages, times = truth.events()
+    kept = listed[pages] & (chance.random(len(pages)) < recall)
+    false = np.where(listed, of.rates * recall * (1 - precision) / precision, 0.0)
+    wrong, at = _events(np.arange(len(of.rates)), false, chance)
+    told = Drawn.of(np.concatenate([pages[kept], wrong]), np.concatenate([times[kept], at]))
+    return Sitemaps(hosts, told, np.zeros(len(of.limits), bool))
+
+
+def lying(of: World) -> Sitemaps:
+    """Half of the hosts tell lies: the time of the reading, dates that never move, dates that move without a reason.
+
+    Those that move do so once a day, once a week, or as often as the page changes, but at other times.
+    """
+    hosts, chance = _half(of)
+    kinds = np.zeros(len(of.limits), int)
+    kinds[hosts] = np.arange(len(hosts)) % 5 + 1
+    of_page = kinds[of.hosts]
+    moving = np.select([of_page == 3, of_page == 4, of_page == 5], [1.0, 1 / 7, of.rates], 0.0)
+    return Sitemaps(hosts, Drawn.of(*_events(np.arange(len(of.rates)), moving, chance)), kinds == 1)
+
+
+def _half(of: World) -> tuple[Places, np.random.Generator]:
+    chance = np.random.default_rng(of.seed + 4000)
+    count = len(of.limits)
+    return np.sort(chance.permutation(count)[: count // 2]), chance
 
 
 @dataclass(slots=True)

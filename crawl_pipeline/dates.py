@@ -8,9 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core import merit, prior, recrawl
+from crawl_pipeline.core import hints, merit, prior, recrawl
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.prior import DAY_S
+from crawl_pipeline.core.tables import FRONTIER
 from crawl_pipeline.lake import Lake
 
 
@@ -23,7 +24,7 @@ def because(
     price = _price(lake, row["bucket"]) if policy.budget.fetches_per_day and row["kind"] != "sitemap" else None
     seen = f"{known['visit_count']} visits found {known['change_count']} changes"
     rate = known["rate"] or _expected(row, hosts, policy)
-    expected = f"{seen}, which comes to a change in {1 / rate:,.1f} days"
+    expected = f"{seen}, which comes to a change in {1 / rate:,.1f} days{_said(row, hosts, policy)}"
     wait = f"it waits {known['interval_s'] / DAY_S:,.2f} days{_limit(known['interval_s'], policy)}"
     if price is None:
         return f"{expected}: {wait}"
@@ -32,6 +33,21 @@ def because(
         f"{expected}: {wait}, after which its visit is worth {recrawl.EARLY:.0%} of the price; a visit now is worth "
         f"{worth:.3g}, the price is {price:.3g}: days of freshness times importance ({row['score'] or 1.0:.3g})"
     )
+
+
+def _said(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy) -> str:
+    """What its sitemap says of the page, and whether that is believed."""
+    counts = next(iter(hosts.filter(host=row["host"])["sitemap_dates"]), None)
+    if row["lastmod_at"] is None or not policy.recrawl.lastmod:
+        return ""
+    judged, times = hints.belief(counts), row["moved_count"] or 0
+    if judged.recall:
+        return (f"; its sitemap tells of {judged.recall:.0%} of changes, {judged.precision:.0%} of what it tells is "
+                f"right, and it has told of one {times} times since the last visit")  # fmt: skip
+    if judged.refuted and counts:
+        return (f"; its sitemap's dates are not believed: they told of {counts['told']:.0f} of {counts['changed']:.0f} "
+                f"changes, and moved {counts['moved']:.0f} times")  # fmt: skip
+    return f"; whether its sitemap's dates are right is not known before {hints.LEAST} visits to the host's pages"
 
 
 def _price(lake: Lake, bucket: int) -> float | None:
@@ -45,8 +61,8 @@ def _expected(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy) -> float
 
 
 def _worth(row: dict[str, Any], hosts: pl.DataFrame, policy: Policy, now: datetime) -> float:
-    one = pl.DataFrame([row], schema_overrides={"evidence_a": pl.Float64, "evidence_b": pl.Float64})
-    rows = one.join(prior.of_hosts(hosts, policy), on="host", how="left")
+    one = pl.DataFrame([row], schema_overrides=FRONTIER.schema)
+    rows = one.join(merit.of_hosts(hosts, policy), on="host", how="left")
     return float(merit.of_visits(rows, policy, now).item())
 
 

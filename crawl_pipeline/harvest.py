@@ -17,6 +17,7 @@ from crawl_pipeline.contents import Stored
 from crawl_pipeline.core import frontier, orders, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.retry_after import http_date
 from crawl_pipeline.core.tables import (
     FETCHES,
     HOSTS,
@@ -35,6 +36,7 @@ _VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
     "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
     "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String, "held_back": pl.String,
+    "modified_at": TIME, "named_hash": pl.Int64,
 }  # fmt: skip
 _TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
 
@@ -59,8 +61,10 @@ def frames(
     contents that need not be stored again; templates: of the hosts, which count the pages of this round.
     """
     described = describing.describe(templates, cut.visits, visited_before, policy)
-    seen = _visits(cut.visits, plan.lease.round).join(
-        described.versions, on="url_hash", how="left", maintain_order="left"
+    seen = (
+        _visits(cut.visits, plan.lease.round)
+        .join(described.versions, on="url_hash", how="left", maintain_order="left")
+        .with_columns(main_hash=pl.coalesce("main_hash", "named_hash"))
     )
     visits = valuing.valued(seen, before, plan.hosts, plan.spending, policy, plan.now)
     learnt = recrawl.learn(visited_before, visits, policy)
@@ -80,7 +84,10 @@ def frames(
         "robots": _robots(cut.robots),
         "frontier": pl.concat([visited, fresh]),
         "hosts": valuing.told(
-            _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)), learnt, visited_before
+            _hosts(plan, cut.hosts, kept.visits, validators.checks(visits, visited_before)),
+            learnt,
+            visited_before,
+            recrawl.compared(visited_before, visits, policy),
         ),
         "change_frequency": learnt,
         "templates": described.templates,
@@ -98,7 +105,7 @@ def _visits(visits: Sequence[Visit], round_: int) -> pl.DataFrame:
         (visit.bucket, round_, visit.target.url_hash, urls.host(visit.target.url), visit.outcome, visit.reason,
          visit.ended_at, visit.robots_until, visit.page.text_hash if visit.page else None, *_validators(visit.request),
          visit.request is not None and visit.request.host_aside, visit.target.kind,
-         visit.target.held_back)
+         visit.target.held_back, _modified_at(visit.request), visit.page.named_hash if visit.page else None)
         for visit in visits
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=_VISIT, orient="row")
@@ -109,6 +116,12 @@ def _validators(request: Request | None) -> tuple[str | None, str | None]:
         return None, None
     got = request.exchange
     return validators.sendable(first(got, "etag"), first(got, "last-modified"), got.ended_at)
+
+
+def _modified_at(request: Request | None) -> datetime | None:
+    """When the page was modified, if its answer says so and it is no time of the answer itself."""
+    said = _validators(request)[1]
+    return http_date(said, request.exchange.ended_at) if said and request else None
 
 
 def _links(cut: Cut, buckets: int, tags: Mapping[str, str | None], policy: Policy) -> pl.DataFrame:
@@ -156,6 +169,7 @@ def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:
             pl.Series("target_bucket", [bucket for links in found for bucket in links.buckets]),
             pl.Series("nofollow", [nofollow for links in found for nofollow in links.nofollow]),
             pl.Series("lastmod_at", [at for links in found for at in links.lastmod_at], dtype=TIME),
+            pl.Series("said_rate", [rate for links in found for rate in links.said_rate], dtype=pl.Float32),
             kind, hops=0,
             # A page's name for itself is no step away from the seed; a page that a sitemap names is one step away,
             # however many indexes lead there. The depth of a sitemap counts indexes.

@@ -204,6 +204,7 @@ def _frontier_rows(links: pl.DataFrame, policy: Policy, now: datetime, in_force:
         pl.col("target_bucket").alias("bucket"), "round", "url_hash", "url", "host", "depth", "hops", "kind", "tag",
         "source_hash", "score", status=pl.when(let_in).then(pl.lit("waiting")).otherwise(pl.lit(PARKED)),
         reason="parked", band=band(pl.col("score"), policy), found_at=pl.lit(now),
-        due_at=pl.when(let_in).then(pl.lit(now)), attempts=pl.lit(0),
+        due_at=pl.when(let_in).then(pl.lit(now)), attempts=pl.lit(0), said_rate="said_rate",
+        lastmod_at=pl.when(pl.col("lastmod_at") <= now).then("lastmod_at"),
     )  # fmt: skip
     return FRONTIER.frame(rows)

@@ -85,6 +85,7 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         status=pl.when(given_up).then(pl.lit("dead")).when(kept).then("status").otherwise("next_status"),
         due_at=pl.when(given_up).then(None).when(kept).then("due_at").otherwise(_due_at(policy)),
         visited_at=pl.when(pl.col("again").is_in(["recrawl", "gone"])).then("ended_at").otherwise("visited_at"),
+        moved_count=pl.when(~pl.col("again").is_in(["recrawl", "gone"])).then("moved_count"),
     )
     # A visit says nothing of who links to a page: an orphan that is still there stays one, and comes back late.
     orphan = (pl.col("status_before") == ORPHAN) & (pl.col("status") == "fetched")

@@ -10,21 +10,25 @@ from datetime import datetime
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import prior, recrawl, worth
+from crawl_pipeline.core import hints, prior, recrawl, worth
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.prior import DAY_S
 
+OF_DATES = ("recall", "precision")
+"""What is believed of the dates of a host's sitemaps."""
+
 
 def of_hosts(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """What the worth of a URL needs of its host: host, prior_b (days), life of a first copy (days)."""
+    """What the worth of a URL needs of its host: host, prior_b (days), life of a first copy (days), OF_DATES."""
     priors = prior.of_hosts(hosts, policy)
     b = priors["prior_b"].to_numpy()
     wait = np.full(len(b), policy.recrawl.first_s / DAY_S)
-    return priors.with_columns(life=pl.Series("life", worth.life(np.full(len(b), prior.SHAPE), b, wait)))
+    lives = priors.with_columns(life=pl.Series("life", worth.life(np.full(len(b), prior.SHAPE), b, wait)))
+    return lives.join(hints.of_hosts(hosts, policy).select("host", *OF_DATES), on="host")
 
 
 def valued(due: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
-    """Add to due rows, which bring prior_b and life of their hosts, whether each is `discovery`, and its `worth`."""
+    """Add to due rows, which bring what of_hosts says of their hosts, whether each is `discovery`, and its `worth`."""
     discovery = pl.col("visited_at").is_null() | pl.col("kind").eq_missing("sitemap")
     of_new = recrawl.weight(pl.col("score")) * pl.col("life").fill_null(0.0)
     rows = due.with_columns(discovery=discovery, worth=of_new)
@@ -37,7 +41,9 @@ def valued(due: pl.DataFrame, policy: Policy, now: datetime) -> pl.DataFrame:
 
 
 def of_visits(rows: pl.DataFrame, policy: Policy, now: datetime) -> pl.Series:
-    """What visiting known pages now is worth. rows: score, prior_b, evidence_a, evidence_b, visited_at."""
+    """What visiting known pages now is worth. rows: score, prior_b, evidence_a, evidence_b, visited_at,
+    lastmod_at, moved_count, and OF_DATES of their hosts.
+    """
     each = rows.select(
         a=(prior.SHAPE + pl.col("evidence_a").fill_null(0.0).cast(pl.Float64)).clip(0.05),
         b=(pl.col("prior_b").fill_null(prior.SHAPE / prior.first(policy))
@@ -46,4 +52,4 @@ def of_visits(rows: pl.DataFrame, policy: Policy, now: datetime) -> pl.Series:
         weight=recrawl.weight(pl.col("score")),
     )  # fmt: skip
     a, b, days, weights = (column.to_numpy() for column in each.get_columns())
-    return pl.Series("worth", weights * worth.of_visit(a, b, days, policy.recrawl.objective))
+    return pl.Series("worth", weights * worth.of_visit(a, b, days, policy.recrawl.objective, recrawl.believed(rows)))

@@ -405,7 +405,9 @@ class Recrawl(Section):
     forget_s: PositiveFloat = key(
         15_552_000.0, "s; what visits have taught counts half after this: habits change (half a year costs nothing)"
     )
-    lastmod: bool = key(True, "a sitemap that says a page has changed since its last fetch brings its visit forward")
+    lastmod: bool = key(
+        True, "what sitemaps say of changes counts, of hosts whose dates have proved right: it brings visits forward, "
+        "and pages of which nothing is said wait longer")  # fmt: skip
     gone_s: list[PositiveFloat] = key(
         [86_400.0, 604_800.0, 2_592_000.0, 7_776_000.0, 31_536_000.0],
         "s; a page that is gone is looked at again after the first of these; found gone again and again after the "

@@ -8,6 +8,8 @@ its row of `hosts`; the prior itself is kept nowhere, so it is fitted anew whene
 Invariant: a host of which nothing is known has the mean of all; whatever its pages say, a mean lies within LIMITS.
 """
 
+import math
+
 import polars as pl
 
 from crawl_pipeline.core.policy import Policy
@@ -20,12 +22,31 @@ LIMITS = (1e-4, 5.0)
 DAY_S = 86_400.0
 
 
+AGAINST = 20
+"""Pages of a host whose rates speak against what its sitemaps say of them, after which that counts nothing."""
+_FAR = 10.0
+
+
 def of_hosts(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """The prior of pages of each host: host, prior_b (days). `hosts`: rows of all hosts at hand."""
     known = hosts.select("host", total=pl.col("rate_sum").fill_null(0.0), count=pl.col("rate_count").fill_null(0))
     of_all = (float(known["total"].sum()) + SHRINK * first(policy)) / (float(known["count"].sum()) + SHRINK)
     mean = (pl.col("total") + SHRINK * of_all) / (pl.col("count") + SHRINK)
     return known.select("host", prior_b=SHAPE / mean.clip(*LIMITS))
+
+
+def said(mean: pl.Expr, said_rate: pl.Expr, pages: pl.Expr) -> pl.Expr:
+    """The mean for a page whose sitemap says how often it changes: that counts as one page among those of its host.
+
+    Null where it says nothing, or is refuted. pages: of the host of which visits have told; null if refuted.
+    """
+    share = 1 / (1 + pages / 5)
+    return ((mean.log() + share * said_rate.clip(*LIMITS).log()) / (1 + share)).exp()
+
+
+def is_far(rate: pl.Expr, said_rate: pl.Expr) -> pl.Expr:
+    """Whether a page changes so much more or less often than its sitemap says that it speaks against that."""
+    return ((rate / said_rate).log().abs() >= math.log(_FAR)).fill_null(value=False)
 
 
 def first(policy: Policy) -> float:

@@ -1,7 +1,8 @@
 """When a page is visited again, from what its visits have shown.
 
 A page changes like a Poisson process of unknown rate; its row of `change_frequency` holds the evidence of its visits,
-what it adds to the Gamma prior of its host (`prior`), updated in closed form by each visit. The next visit is due when
+what it adds to the Gamma prior of its host (`prior`), updated in closed form by each visit, and by what its sitemap
+and its own dates say as far as they are believed (`hints`). The next visit is due when
 it is worth the price that a visit has (`worth`), earlier by a margin; where visits have no price, for want of a budget,
 after the posterior's mean time to a change. Both keep to the policy's limits; sitemaps have limits of their own and no
 price. A page of a `weight` below 1, a copy of another, counts so much less, or waits as much longer: near-duplicates
@@ -12,48 +13,81 @@ Invariants: a change never lengthens the wait it is learnt from, but for what is
 often it is applied.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
 
-from crawl_pipeline.core import prior, validators, worth
+from crawl_pipeline.core import hints, prior, validators, worth
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.prior import DAY_S
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER
+from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 
 EARLY = 0.8
 """Share of the price at which pages fall due: what is due is then more than can be asked, and ranked by its worth."""
 LEAST_WEIGHT = 1e-6
+REFUTED_READINGS, READINGS, BELIEVED_READINGS = 0.05, 0.2, 1.0
+"""Readings of sitemaps per visit of their host's pages, at most, where visits have a price: they are paid for like
+visits, and what they tell is worth as much as the pages that it is told of."""
+VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
+    # What a visit found; `alike` by core.changes (null: the text decides).
+    **{name: CHANGE_FREQUENCY.schema[name] for name in ("bucket", "round", "url_hash", "host")},
+    "kind": pl.String, "outcome": pl.String, "ended_at": TIME, "modified_at": TIME, "alike": pl.Boolean,
+    **{name: CHANGE_FREQUENCY.schema[name] for name in
+       ("text_hash", "main_hash", "main_sketch", "template_count", "etag", "last_modified")},
+    # What was known of its value; price null: visits have none.
+    "score": pl.Float32, "prior_b": pl.Float64, "price": pl.Float64,
+    # What its sitemap had said, and what is believed of its host's dates (core.hints).
+    **{name: FRONTIER.schema[name] for name in ("lastmod_at", "moved_count", "said_rate")},
+    "prior_count": pl.Int64, "host_visits": pl.Float64,
+    "recall": pl.Float64, "precision": pl.Float64, "refuted": pl.Boolean, "dated": pl.Boolean,
+}  # fmt: skip
 
 
-def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
-    """Give the new rows of `change_frequency` for visits that told something new.
+def compared(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Hold visits (the columns of VISIT, some of which may be missing) against what is known of their pages.
 
-    visits: bucket, round, url_hash, host, kind, outcome (fetched or not_modified), ended_at, text_hash, etag,
-    last_modified; alike (core.changes; null: the text decides), main_hash, main_sketch, template_count;
-    and what is known of their value: prior_b of the host, score, price (null: none).
-    Only an answer counts: outages are no observation, else they would look like stability.
+    Only an answer counts: outages are no observation, else they would look like stability. What comes out has the
+    columns of `known` with `_before`; `first`, `days` since then, `changed`, `cosmetic`, `unsure`; the posterior before
+    as `a` and `b`, and how likely a change was after a moved date that tells of the rate alone, as `expected`;
+    `modified_days`: how long before the answer the page was modified, if its Last-Modified has moved and lies in the
+    gap.
     """
-    telling = visits.filter(pl.col("outcome").is_in(["fetched", "not_modified"]))
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in VISIT.items() if name not in visits.columns]
+    telling = visits.filter(pl.col("outcome").is_in(["fetched", "not_modified"])).with_columns(absent)
     before = known.select(
         "url_hash", pl.exclude("url_hash", "bucket", "round", "layer", "layout", "host").name.suffix("_before")
     )
     rows = telling.join(before, on="url_hash", how="left").with_columns(
-        first=pl.col("fetched_at_before").is_null(),
-        days=(pl.col("ended_at") - pl.col("fetched_at_before")).dt.total_microseconds() / (1e6 * DAY_S),
+        first=pl.col("fetched_at_before").is_null(), days=_days("ended_at", "fetched_at_before")
     )
     rows = rows.filter(pl.col("first") | (pl.col("days") > 0))  # else it is in the history already
     other = ((pl.col("outcome") == "fetched") & (pl.col("text_hash") != pl.col("text_hash_before"))).fill_null(
         value=False
     )
-    alike = pl.col("alike").fill_null(value=False)
+    # Dates that are not believed are no news of a sitemap: it has changed when it names other pages.
+    unsifted = (pl.col("kind") == "sitemap") & pl.col("refuted") & (pl.col("main_hash") == pl.col("main_hash_before"))
+    alike = (pl.col("alike").fill_null(value=False) | unsifted).fill_null(value=False)
     rows = rows.with_columns(changed=other & ~alike & ~pl.col("first"), cosmetic=other & alike & ~pl.col("first"))
     # A text that differs though the validators do not: what 304s seemed to say since it was last read is taken back.
-    unsure = (pl.col("fetched_at_before") - pl.col("text_read_at_before")).dt.total_microseconds() / (1e6 * DAY_S)
     lied = pl.col("changed") & validators.same()
-    rows = rows.with_columns(unsure=pl.when(lied).then(unsure).otherwise(0.0).fill_null(0.0))
-    rows = rows.with_columns(_remembered(policy)).with_columns(_posterior())
+    unsure = pl.when(lied).then(_days("fetched_at_before", "text_read_at_before")).otherwise(0.0).fill_null(0.0)
+    modified = _days("ended_at", "modified_at")
+    moved = (pl.col("outcome") == "fetched") & pl.col("last_modified").ne_missing(pl.col("last_modified_before"))
+    rows = rows.with_columns(
+        unsure=unsure,
+        modified_days=pl.when(moved & modified.is_between(0, pl.col("days").fill_null(float("inf")))).then(modified),
+    )
+    # Had its dates moved as often as it changes, but at other times, they would still tell of the rate.
+    seen, moves = pl.col("b") + pl.col("days"), pl.col("moved_count").fill_null(0).clip(1)
+    expected = 1 - (seen / (seen + pl.col("days"))).pow(pl.col("a") + moves)
+    return rows.with_columns(_remembered(policy)).with_columns(expected=expected)
+
+
+def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Give the new rows of `change_frequency` for visits that told something new."""
+    rows = compared(known, visits, policy).with_columns(_posterior())
     rows = rows.with_columns(_waits(rows, policy))
     return CHANGE_FREQUENCY.frame(
         rows.select(
@@ -61,9 +95,8 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
             evidence_a=pl.col("gamma_a") - prior.SHAPE, evidence_b=pl.col("gamma_b") - pl.col("prior_b"),
             rate=pl.when(~pl.col("first") & pl.col("kind").ne_missing("sitemap")).then(
                 pl.col("gamma_a") / pl.col("gamma_b")),
-            # What the posterior before made of the gap (Lomax), so that it can be held against what was found.
-            change_expected=pl.when(~pl.col("first")).then(
-                1 - (pl.col("b") / (pl.col("b") + pl.col("days"))).pow(pl.col("a"))),
+            # What was believed of the gap before, so that it can be held against what was found.
+            change_expected=pl.when(~pl.col("first")).then(_expected()),
             visit_count=pl.col("visit_count_before").fill_null(0) + 1,
             change_count=pl.col("change_count_before").fill_null(0) + pl.col("changed"),
             cosmetic_count=pl.col("cosmetic_count_before").fill_null(0) + pl.col("cosmetic"),
@@ -94,25 +127,67 @@ def due_at(last: pl.Expr, interval_s: pl.Expr) -> pl.Expr:
     return last + pl.duration(microseconds=(interval_s * 1e6).cast(pl.Int64))
 
 
-def brought_forward(
-    rows: pl.DataFrame, known: pl.DataFrame, listed: pl.DataFrame, policy: Policy, now: datetime
-) -> pl.DataFrame:
-    """Give the `frontier` rows whose date a sitemap moves: changed, it says, since they were last fetched.
+def hinted(
+    rows: pl.DataFrame, said: pl.DataFrame, hosts: pl.DataFrame, prices: Mapping[int, float | None], policy: Policy,
+    now: datetime,
+) -> pl.DataFrame:  # fmt: skip
+    """Give the `frontier` rows whose lastmod_at a sitemap moves: counted as a signal if it lies after the last visit.
 
-    rows: of `frontier`, for listed URLs; known: of `change_frequency`, for the same; listed: url_hash, lastmod_at.
-    A hint moves one date, at most to `shortest_s` after the last fetch; what visits have taught stays as it is.
+    said: url_hash, lastmod_at; prices by bucket. Where the host's dates are believed, the signal moves the due date to
+    when a visit is worth the price then, or, where visits have none, to the soonest that may be: a date never moves
+    back, nor nearer to the last visit than `shortest_s`. What visits have taught stays as it is.
     """
-    if not (policy.recrawl.again and policy.recrawl.lastmod):
-        return FRONTIER.empty()
-    said = listed.filter(pl.col("lastmod_at") <= now).group_by("url_hash").agg(pl.col("lastmod_at").max())
-    soonest = pl.max_horizontal(pl.lit(now), pl.col("fetched_at") + timedelta(seconds=policy.recrawl.shortest_s))
-    moved = (
-        rows.filter(pl.col("status") == "fetched")
-        .join(said, on="url_hash")
-        .join(known.select("url_hash", "fetched_at"), on="url_hash")
-        .filter((pl.col("lastmod_at") > pl.col("fetched_at")) & (soonest < pl.col("due_at")))
+    # A date without a time of day stands for all of that day.
+    whole_day = pl.col("lastmod_at").dt.time() == pl.time(0)
+    until = pl.when(whole_day).then(pl.col("lastmod_at") + timedelta(days=1)).otherwise("lastmod_at")
+    last = said.filter(pl.col("lastmod_at") <= now).group_by("url_hash").agg(pl.col("lastmod_at").max().alias("_said"))
+    moved = rows.join(last, on="url_hash").filter(
+        (pl.col("_said") > pl.col("lastmod_at")) | pl.col("lastmod_at").is_null()
     )
-    return FRONTIER.frame(moved.with_columns(due_at=soonest).select(list(FRONTIER.schema)))
+    moved = moved.with_columns(lastmod_at="_said").with_columns(
+        _signal=(until > pl.col("visited_at")).fill_null(value=False)
+    )
+    moved = moved.with_columns(moved_count=pl.col("moved_count").fill_null(0) + pl.col("_signal"))
+    if moved["_signal"].any() and policy.recrawl.again and policy.recrawl.lastmod:
+        moved = moved.with_columns(due_at=_brought_forward(moved, hosts, prices, policy, now))
+    return FRONTIER.frame(moved.select(list(FRONTIER.schema)))
+
+
+def _brought_forward(
+    moved: pl.DataFrame, hosts: pl.DataFrame, prices: Mapping[int, float | None], policy: Policy, now: datetime
+) -> pl.Series:
+    """The dates of signalled pages of hosts whose dates are believed; those of others stay."""
+    of_host = prior.of_hosts(hosts, policy).join(hints.of_hosts(hosts, policy), on="host")
+    rows = moved.join(of_host, on="host", how="left", maintain_order="left").with_columns(
+        price=pl.col("bucket").replace_strict(dict(prices), default=None, return_dtype=pl.Float64),
+        weight_before=pl.lit(1.0), gamma_a=prior.SHAPE + pl.col("evidence_a").fill_null(0.0),
+        gamma_b=pl.col("prior_b") + pl.col("evidence_b").fill_null(0.0),
+    )  # fmt: skip
+    believed = (pl.col("recall") > 0) & pl.col("_signal") & (pl.col("status") == "fetched")
+    wait_s = (_priced_days(rows, policy, pl.col("moved_count")) * DAY_S).fill_null(0.0).fill_nan(0.0)
+    rows = rows.with_columns(wait_s=wait_s.clip(lower_bound=policy.recrawl.shortest_s))
+    then = pl.max_horizontal(pl.lit(now), due_at(pl.col("visited_at"), pl.col("wait_s")))
+    return rows.select(pl.when(believed).then(pl.min_horizontal("due_at", then)).otherwise("due_at")).to_series()
+
+
+def _days(later: str, earlier: str) -> pl.Expr:
+    return (pl.col(later) - pl.col(earlier)).dt.total_microseconds() / (1e6 * DAY_S)
+
+
+def _expected() -> pl.Expr:
+    """How likely a change was, by the page's rate and by the signals of a believed sitemap: see worth.of_told."""
+    recall, precision = (
+        pl.when(_listed()).then(name).otherwise(none) for name, none in (("recall", 0.0), ("precision", 1.0))
+    )
+    count = pl.when(recall > 0).then(pl.col("moved_count").fill_null(0)).otherwise(0)
+    seen = pl.col("b") + recall / precision * pl.col("days")
+    kept = (seen / (seen + (1 - recall) * pl.col("days"))).pow(pl.col("a") + count)
+    return 1 - kept * (1 - precision).pow(count)
+
+
+def _listed() -> pl.Expr:
+    """Whether a page's sitemap tells of its changes, and is believed."""
+    return (pl.col("lastmod_at").is_not_null() & (pl.col("recall") > 0)).fill_null(value=False)
 
 
 def _version(name: str) -> pl.Expr:
@@ -137,7 +212,12 @@ def _remembered(policy: Policy) -> list[pl.Expr]:
 
 
 def _posterior() -> list[pl.Expr]:
-    """Gamma update: exact when unchanged; moments matched when changed at an unknown time within the gap."""
+    """Gamma update: exact when unchanged, or when changed and it is known since when or how often; else by moments.
+
+    Since when: Last-Modified, of hosts whose dates are believed. How often: the signals of a believed sitemap, as far
+    as they are right, in the part of the changes that it tells of. A first visit has one date to learn from, that of
+    the last change before (the time back to it is spread like the time from one to the next), or the sitemap's word.
+    """
     unsure = pl.col("unsure")
     a, b = pl.col("a"), pl.max_horizontal(pl.col("b") - unsure, pl.col("b") * 1e-3)
     gap = (pl.col("days") + unsure).clip(1e-6)
@@ -145,22 +225,46 @@ def _posterior() -> list[pl.Expr]:
     mean = (a / b) * (1 - q.pow(a + 1)) / (1 - q.pow(a))
     second = (a * (a + 1) / b.pow(2)) * (1 - q.pow(a + 2)) / (1 - q.pow(a))
     variance = (second - mean.pow(2)).clip(1e-12)
-    shape = pl.when("first").then(a).when("changed").then(mean.pow(2) / variance).otherwise(a)
-    rate = pl.when("first").then(b).when("changed").then(mean / variance).otherwise(b + gap)
+    since = pl.when(pl.col("dated").fill_null(value=False)).then("modified_days")
+    age = pl.coalesce(since, pl.when(_listed()).then(_days("ended_at", "lastmod_at").clip(0.0)))
+    told = _listed() & (pl.col("moved_count") > 0)
+    times = (pl.col("moved_count") * pl.col("precision")).clip(1.0)
+    said = prior.SHAPE / prior.said(prior.SHAPE / b, pl.col("said_rate"), pl.col("prior_count"))
+    first = pl.col("first")
+    shape = (
+        pl.when(first).then(a + age.is_not_null().cast(pl.Float64)).when(~pl.col("changed")).then(a)
+        .when(since.is_not_null()).then(a + 1).when(told).then(a + times).otherwise(mean.pow(2) / variance)
+    )  # fmt: skip
+    rate = (
+        pl.when(first).then(pl.coalesce(b + age, said, b)).when(~pl.col("changed")).then(b + gap)
+        .when(since.is_not_null()).then(b + since).when(told).then(b + pl.col("recall") * gap)
+        .otherwise(mean / variance)
+    )  # fmt: skip
     return [shape.alias("gamma_a"), rate.alias("gamma_b")]
 
 
 def _waits(rows: pl.DataFrame, policy: Policy) -> pl.Series:
-    """The wait until the next visit, in seconds, within the limits."""
+    """The wait until the next visit, in seconds, within the limits; longer if a sitemap will tell of most changes."""
+    untold = 1 - pl.when(_listed()).then("recall").otherwise(0.0)
     mean_s = pl.col("gamma_b") / pl.col("gamma_a") * DAY_S
-    unpriced = pl.when("first").then(by_kind("first_s", policy)).otherwise(mean_s) / _of_copy()
+    learnt = ~pl.col("first") | (pl.col("gamma_a") != pl.col("a")) | (pl.col("gamma_b") != pl.col("b"))
+    unpriced = pl.when(learnt).then(mean_s / untold).otherwise(by_kind("first_s", policy)) / _of_copy()
     priced = pl.when(pl.col("kind").ne_missing("sitemap")).then(pl.Series("priced", _priced_days(rows, policy)) * DAY_S)
-    wait_s = pl.coalesce(priced, unpriced).clip(by_kind("shortest_s", policy), by_kind("longest_s", policy))
+    wait_s = pl.max_horizontal(pl.coalesce(priced, unpriced), _paid_reading_s())
+    wait_s = wait_s.clip(by_kind("shortest_s", policy), by_kind("longest_s", policy))
     return rows.select(interval_s=wait_s).to_series()
 
 
-def _priced_days(rows: pl.DataFrame, policy: Policy) -> pl.Series:
-    """After how many days a page is worth its price; null where visits have none."""
+def _paid_reading_s() -> pl.Expr:
+    """The wait of a sitemap that keeps its readings to a share of its host's visits."""
+    judged = pl.when(pl.col("recall") > 0).then(BELIEVED_READINGS).when("refuted").then(REFUTED_READINGS)
+    share = judged.otherwise(READINGS)
+    paid = (pl.col("kind") == "sitemap") & pl.col("price").is_not_null()
+    return pl.when(paid).then(DAY_S / (share * pl.col("host_visits")))
+
+
+def _priced_days(rows: pl.DataFrame, policy: Policy, signals: pl.Expr | None = None) -> pl.Series:
+    """After how many days a page is worth its price, that many signals given; null where visits have none."""
     rules = policy.recrawl
     limits = rules.shortest_s / DAY_S, max(rules.longest_s, rules.shortest_s) / DAY_S
     per_weight = EARLY * pl.col("price") / (weight(pl.col("score")) * _of_copy())
@@ -168,8 +272,21 @@ def _priced_days(rows: pl.DataFrame, policy: Policy) -> pl.Series:
     if paid.null_count() == len(paid):
         return pl.Series("priced", [None] * len(paid), dtype=pl.Float64)
     prices = paid.fill_null(0.0).to_numpy()
-    days = worth.days_until(a.to_numpy(), b.to_numpy(), prices, rules.objective, *limits)
+    told = believed(rows.with_columns(moved_count=pl.lit(0) if signals is None else signals))
+    days = worth.days_until(a.to_numpy(), b.to_numpy(), prices, rules.objective, *limits, told)
     return pl.Series("priced", np.where(paid.is_null().to_numpy(), np.nan, days)).fill_nan(None)
+
+
+def believed(rows: pl.DataFrame) -> worth.Signals | None:
+    """The signals of pages whose sitemaps are believed. rows: lastmod_at, moved_count, recall, precision."""
+    each = rows.select(
+        count=pl.when(_listed()).then(pl.col("moved_count").fill_null(0)).otherwise(0).cast(pl.Float64),
+        recall=pl.when(_listed()).then("recall").otherwise(0.0),
+        precision=pl.when(_listed()).then("precision").otherwise(1.0),
+    )
+    if not (each["recall"] > 0).any():
+        return None
+    return worth.Signals(*(column.to_numpy() for column in each.get_columns()))
 
 
 def _of_copy() -> pl.Expr:

@@ -85,7 +85,7 @@ def judge(
     why = pl.when(in_turn).then(of_turn).otherwise(pl.col("wait").fill_null("host unknown"))
     why = pl.when("_on_trial").then(pl.lit(traps.ON_TRIAL)).otherwise(why)
     left_out = pl.when(~pl.col("url_hash").is_in(chosen.implode())).then(why)
-    return ranked.with_columns(left_out=left_out).drop("wait", "prior_b", "life", "_on_trial")
+    return ranked.with_columns(left_out=left_out).drop("wait", "prior_b", "life", *merit.OF_DATES, "_on_trial")
 
 
 def unpaid(judged: pl.DataFrame) -> float | None:

@@ -37,11 +37,12 @@ class TooLarge(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One location; `lastmod` is a hint of the site, `alternates` its translations."""
+    """One location; `lastmod` and `rate`, changes per day, are hints of the site, `alternates` its translations."""
 
     loc: str
     lastmod: datetime | None = None
     alternates: tuple[str, ...] = ()
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ def _local(element: etree._Element) -> str:
 
 def _entry(element: etree._Element) -> Entry:
     """Read one entry; only its own children count, as images and videos have a loc too."""
-    loc = guid = ""
+    loc, guid, rate = "", "", None
     lastmod: dict[str, str] = {}
     alternates: list[str] = []
     for child in element:
@@ -207,8 +208,10 @@ def _entry(element: etree._Element) -> Entry:
             guid = text
         elif name in _DATES:
             lastmod[name] = text
+        elif name == "changefreq":
+            rate = RATES.get(text.lower())
     written = next((lastmod[name] for name in _DATES if name in lastmod), "")
-    return Entry(loc or guid, _moment(written), tuple(alternates))
+    return Entry(loc or guid, _moment(written), tuple(alternates), rate)
 
 
 def _kept(kind: Type, entries: Iterable[Entry], url: str, most: int) -> Sitemap:
@@ -221,7 +224,7 @@ def _kept(kind: Type, entries: Iterable[Entry], url: str, most: int) -> Sitemap:
         if len(kept) == most:
             return Sitemap(kind, tuple(kept.values()), cut=True)
         others = tuple(other for href in entry.alternates if (other := _located(href, url)))
-        kept[loc] = Entry(loc, entry.lastmod, others)
+        kept[loc] = Entry(loc, entry.lastmod, others, entry.rate)
     return Sitemap("none" if kind == "text" and not kept else kind, tuple(kept.values()))
 
 
@@ -232,6 +235,9 @@ def _located(href: str, url: str) -> str | None:
         return None
 
 
+RATES = {"always": 24.0, "hourly": 24.0, "daily": 1.0, "weekly": 0.14, "monthly": 0.033, "yearly": 0.003,
+         "never": 0.0003}  # fmt: skip
+"""Changes per day that the words of changefreq stand for."""
 # In order of trust where an entry has several.
 _DATES = ("lastmod", "updated", "pubdate", "published", "date")
 # W3C date and time formats, and with a space for the T.

@@ -17,6 +17,7 @@ import polars as pl
 TIME = pl.Datetime("us", "UTC")
 TALLY = pl.List(pl.Struct({"name": pl.String, "count": pl.Int64}))
 ROBOTS_STATE = pl.List(pl.Struct({"origin": pl.String, "robots_id": pl.Int64, "state": pl.String, "expires_at": TIME}))
+DATES = pl.Struct(dict.fromkeys(("changed", "told", "moved", "foretold"), pl.Float32))
 SEGMENTS = pl.List(pl.Struct({"place": pl.Int8, "segment": pl.String, "count": pl.Int64, "literal": pl.Boolean}))
 
 Kind = Literal["log", "state", "derived", "ledger", "control"]
@@ -117,7 +118,9 @@ COLUMNS = _columns(
     ("depth", pl.Int16, "links", "links between the seed and this URL; redirects do not count"),
     ("hops", pl.Int16, "redirects", "redirects in a row that led here"),
     ("tag", pl.String, "", "name of the seed list that led here"),
-    ("lastmod_at", TIME, "UTC", "what the sitemap says of the last change; a hint, not a fact"),
+    ("lastmod_at", TIME, "UTC", "what the sitemap says of the last change, in `frontier` what it said last; a hint, "
+                                "not a fact"),
+    ("said_rate", pl.Float32, "per day", "how often the page changes by the sitemap's changefreq"),
     # Requests.
     ("request_id", pl.Int64, "", "hash64 of worker, start and URL; identifies one request"),
     ("cause", pl.String, "", "why it was sent: page, sitemap, robots"),
@@ -228,6 +231,7 @@ COLUMNS = _columns(
     ("found_at", TIME, "UTC", "when the URL was admitted"),
     ("due_at", TIME, "UTC", "when the URL may next be selected; null: never by itself"),
     ("visited_at", TIME, "UTC", "when its last visit told something of it; null: never, or a visit is ordered"),
+    ("moved_count", pl.Int16, "readings", "readings of sitemaps since its last visit that found lastmod_at moved"),
     ("attempts", pl.Int16, "fetches", "failed fetches in a row"),
     ("gone_count", pl.Int16, "fetches", "visits in a row that found no page: gone, or refused by the server"),
     # Hosts.
@@ -250,6 +254,11 @@ COLUMNS = _columns(
     ("addresses", pl.List(pl.String), "", "addresses the host was last reached at"),
     ("validators_checked", pl.Int32, "answers", "answers to visits without validators that would have been a 304"),
     ("validators_lied", pl.Int32, "answers", "of these, how many had another text than before"),
+    ("sitemap_dates", DATES, "visits", "trials of its sitemaps' dates: visits that found a change, of these told of by "
+                                       "a moved date; visits after a moved date, how many of these would have found a "
+                                       "change anyway"),
+    ("page_dates", DATES, "visits", "the same of the Last-Modified of its pages"),
+    ("said_wrong_count", pl.Int64, "URLs", "its pages whose rate is a tenth of said_rate or less, or tenfold or more"),
     ("text_read_at", TIME, "UTC", "when the text was last read: later visits were answered 304"),
     ("listed_until_at", TIME, "UTC", "up to when the turns of URLs from sitemaps are given out"),
     ("linking_sites", pl.List(pl.Int64), "", "hash64 of other sites that link to the host, 32 at most; not kept for "
@@ -337,7 +346,7 @@ LINKS = Table(
     "links", "log", ("round", "url_hash", "source_hash", "kind"), (), ("target_bucket", "host"),
     "a URL addressed to the bucket that owns its site",
     ("target_bucket", "source_bucket", "round", "url", "url_hash", "host", "source_url", "source_hash", "kind",
-     "nofollow", "depth", "hops", "tag", "lastmod_at"),
+     "nofollow", "depth", "hops", "tag", "lastmod_at", "said_rate"),
 )  # fmt: skip
 FETCHES = Table(
     "fetches", "log", ("request_id",), ("bucket",), ("host", "started_at"),
@@ -378,7 +387,7 @@ FRONTIER = Table(
     "one known URL",
     ("bucket", "layer", "layout", "part", "round", "url_hash", "url", "host", "status", "outcome", "reason", "band",
      "score", "depth", "hops", "kind", "tag", "source_hash", "found_at", "due_at", "attempts", "gone_count",
-     "visited_at", "evidence_a", "evidence_b"),
+     "visited_at", "evidence_a", "evidence_b", "lastmod_at", "moved_count", "said_rate"),
 )  # fmt: skip
 HOSTS = Table(
     "hosts", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
@@ -386,7 +395,8 @@ HOSTS = Table(
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
      "crawl_delay_s", "download_s", "backoff_s", "aside_s", "troubled_at", "calm_count", "failures", "robots",
      "known_count", "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts",
-     "listed_until_at", "validators_checked", "validators_lied", "rate_sum", "rate_count", "found_at"),
+     "listed_until_at", "validators_checked", "validators_lied", "sitemap_dates", "page_dates", "rate_sum",
+     "rate_count", "said_wrong_count", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
     "change_frequency", "state", ("url_hash",), ("bucket", "layer", "layout"), ("host", "url_hash"),

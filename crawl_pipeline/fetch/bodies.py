@@ -33,6 +33,7 @@ class FoundLinks:
     kinds: tuple[str, ...] = ()
     nofollow: tuple[bool, ...] = ()
     lastmod_at: tuple[datetime | None, ...] = ()
+    said_rate: tuple[float | None, ...] = ()
 
     @property
     def size(self) -> int:
@@ -51,6 +52,8 @@ class ReadPage:
     regions: bytes = b""
     """What each line stands in: see core.text."""
     text_hash: int | None = None
+    named_hash: int | None = None
+    """Of a sitemap: what it names, without dates."""
     word_count: int = 0
     body_hash: bytes | None = None
     title: str | None = None

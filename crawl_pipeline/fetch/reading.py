@@ -18,7 +18,7 @@ import polars as pl
 import trio
 import trio_parallel
 
-from crawl_pipeline.core import directives, page, sitemap, templates, urls
+from crawl_pipeline.core import directives, hints, page, sitemap, templates, urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.analysing import Analyst, Strikes, hired
@@ -219,7 +219,7 @@ def _made(found: page.Page, body_hash: bytes, rules: ReadingRules) -> ReadPage:
     kinds = [_kind(link, rules.endings) for link in found.links]
     links = columns(
         [link.url for link in found.links], kinds, [link.nofollow or found.nofollow for link in found.links],
-        [None] * len(kinds), rules.buckets,
+        [None] * len(kinds), [None] * len(kinds), rules.buckets,
     )  # fmt: skip
     return ReadPage(
         links=links, text=found.text, blocks=templates.hashes(found.text), regions=found.regions,
@@ -236,21 +236,26 @@ def _read_sitemap(body: Body, rules: ReadingRules) -> ReadPage:
     # A sitemap speaks for its own site only (sitemaps.org, "Sitemap file location").
     entries = [entry for entry in sitemap.named(found) if urls.site(urls.host(entry.loc)) == own_site]
     kind = "sitemap" if found.type == "index" else "listed"
+    dates = hints.sifted([entry.lastmod for entry in entries])
     links = columns(
-        [entry.loc for entry in entries], [kind] * len(entries), [False] * len(entries),
-        [entry.lastmod for entry in entries], rules.buckets,
+        [entry.loc for entry in entries], [kind] * len(entries), [False] * len(entries), dates,
+        [entry.rate for entry in entries], rules.buckets,
     )  # fmt: skip
     # What it names is what it says: bytes differ with every time stamp in a comment or a gzip header.
-    return ReadPage(links=links, text_hash=urls.hash64("\n".join(f"{entry.loc} {entry.lastmod}" for entry in entries)))
+    said = "\n".join(f"{entry.loc} {date}" for entry, date in zip(entries, dates, strict=True))
+    named = "\n".join(entry.loc for entry in entries)
+    return ReadPage(links=links, text_hash=urls.hash64(said), named_hash=urls.hash64(named))
 
 
 def columns(
-    found: list[str], kinds: list[str], nofollow: list[bool], lastmod_at: list[datetime | None], buckets: int
-) -> FoundLinks:
+    found: list[str], kinds: list[str], nofollow: list[bool], lastmod_at: list[datetime | None],
+    said_rate: list[float | None], buckets: int,
+) -> FoundLinks:  # fmt: skip
     hosts = [_host(url[: url.index("/", 8)]) for url in found]
     return FoundLinks(
         tuple(found), tuple(map(urls.url_hash, found)), tuple(hosts),
         tuple(_bucket_of_host(host, buckets) for host in hosts), tuple(kinds), tuple(nofollow), tuple(lastmod_at),
+        tuple(said_rate),
     )  # fmt: skip
 
 

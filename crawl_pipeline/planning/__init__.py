@@ -87,10 +87,10 @@ def plan(
     until = max(past.until.orders_seen.values()) if past else None
     in_force = ordering.in_force(lake, before, sight.at, until)
     policy = policy if past else settings.overlay(policy, in_force.settings.values())
-    state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True))
-    fresh = pl.concat([state.admitted, state.changed])
-    due = listing.due(sight, fresh, in_hand, policy, state.released)
     money = spending.read(sight, policy, len(in_hand))
+    state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True), money.prices)
+    fresh = pl.concat([state.admitted, state.changed, state.brought_forward])
+    due = listing.due(sight, fresh, in_hand, policy, state.released)
     listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds, money.most)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     return Plan(

@@ -41,8 +41,14 @@ class CaughtUp:
     released: pl.DataFrame
 
 
-def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet) -> CaughtUp:
-    """Admit what is new; the cursors that come back hold once the round is committed."""
+def catch_up(
+    sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet,
+    prices: Mapping[int, float | None],
+) -> CaughtUp:  # fmt: skip
+    """Admit what is new; the cursors that come back hold once the round is committed.
+
+    prices: of visits, by bucket.
+    """
     given = _new_orders(sight, cursors)
     links = _with_site(pl.concat([_seeds(given), _new_links(sight, cursors)]))
     stored = sight.rows("hosts").collect()
@@ -53,13 +59,14 @@ def catch_up(sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, 
     admitted = admission.admit(links, known.hashes, hosts, policy, sight.now, in_force)
     rows = admitted.rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
     read = dict(links.group_by("target_bucket").len().iter_rows())
-    hinted, were_due = _brought_forward(sight, links, obeyed, policy)
+    dated, were_due = _dated(sight, links, pl.concat([obeyed, let_in]), hosts, prices, policy)
     linked = _linked_meanwhile(sight, links, hosts, policy).join(obeyed, on="url_hash", how="anti")
     parked, open_ = rows.filter(status=PARKED), rows.filter(pl.col("status") != PARKED)
-    open_, hinted, hosts = _in_turn(sight, open_, hinted, links, hosts, policy)
-    rows, hinted = pl.concat([open_, parked]), hinted.filter(pl.col("due_at") < were_due)
+    forward = dated.filter(pl.col("due_at") < were_due)
+    open_, forward, hosts = _in_turn(sight, open_, forward, links, hosts, policy)
+    rows, hinted = pl.concat([open_, parked]), _sooner(dated.with_columns(due_at=were_due), forward)
     moved, changed = _moved(sight, cursors, in_force, rows), pl.concat([obeyed, let_in])
-    new_hosts, forward = _changed(stored, hosts), pl.concat([hinted, linked])
+    new_hosts, forward = _changed(stored, hosts), pl.concat([linked, hinted]).unique("url_hash", keep="first")
     told, released = evidence.told(links, rows), evidence.released(given)
     return CaughtUp(
         moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, changed, told, released
@@ -205,18 +212,24 @@ def _obeyed(sight: Sight, given: pl.DataFrame, hosts: pl.DataFrame, in_force: In
     return rows.with_columns(round=pl.lit(sight.lease.round, pl.Int64))
 
 
-def _brought_forward(
-    sight: Sight, links: pl.DataFrame, obeyed: pl.DataFrame, policy: Policy
+def _dated(
+    sight: Sight, links: pl.DataFrame, changed: pl.DataFrame, hosts: pl.DataFrame,
+    prices: Mapping[int, float | None], policy: Policy,
 ) -> tuple[pl.DataFrame, pl.Series]:  # fmt: skip
-    """Known pages that a sitemap says have changed since they were fetched, and when each of them was due before."""
-    listed = links.filter(pl.col("lastmod_at").is_not_null()).join(obeyed, on="url_hash", how="anti")
+    """Known URLs whose dates a sitemap has moved, and when each of them was due before."""
+    listed = links.filter(pl.col("lastmod_at").is_not_null()).join(changed, on="url_hash", how="anti")
     if listed.is_empty():
         return FRONTIER.empty(), FRONTIER.empty()["due_at"]
-    known = sight.rows("change_frequency", url_hashes=listed["url_hash"]).collect()
-    later = sight.rows("frontier", pl.col("due_at") > sight.now, listed["url_hash"]).collect()
-    moved = recrawl.brought_forward(later, known, listed, policy, sight.now)
-    before = moved.select("url_hash").join(later, on="url_hash", how="left", maintain_order="left")
+    known = sight.rows("frontier", pl.col("status") != "forgotten", listed["url_hash"].unique()).collect()
+    moved = recrawl.hinted(known, listed.select("url_hash", "lastmod_at"), hosts, prices, policy, sight.now)
+    before = moved.select("url_hash").join(known, on="url_hash", how="left", maintain_order="left")
     return moved, before["due_at"]
+
+
+def _sooner(rows: pl.DataFrame, forward: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the dates of those that are brought forward, but for turns that are later than they were due before."""
+    sooner = rows.join(forward.select("url_hash", _due="due_at"), on="url_hash", how="left", maintain_order="left")
+    return sooner.with_columns(due_at=pl.min_horizontal("due_at", "_due")).drop("_due")
 
 
 def _linked_meanwhile(sight: Sight, links: pl.DataFrame, hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:

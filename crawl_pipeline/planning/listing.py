@@ -24,7 +24,20 @@ from crawl_pipeline.planning.sight import Sight
 Rules = dict[int, robots.Rules]
 """Parsed robots.txt answers by robots_id, kept warm between rounds."""
 
-_DRAWN = ["bucket", "url_hash", "host", "band", "due_at", "kind", "score", "visited_at", "evidence_a", "evidence_b"]
+_DRAWN = [
+    "bucket",
+    "url_hash",
+    "host",
+    "band",
+    "due_at",
+    "kind",
+    "score",
+    "visited_at",
+    "evidence_a",
+    "evidence_b",
+    "lastmod_at",
+    "moved_count",
+]
 """What selection needs of a due URL: a frontier may have millions, of which a round asks for some thousands."""
 _HORIZON = timedelta(days=2)
 JUDGED = 100_000
@@ -106,7 +119,7 @@ def _first_of_each(rows: pl.DataFrame, policy: Policy, sight: Sight, most: int) 
     """Of each host the new URLs that the draw puts first and the visits that are worth most; and what is barred."""
     barred, rows = rows.filter(pl.col("barred").is_not_null()), rows.filter(pl.col("barred").is_null())
     drawn = rows.with_columns(selection.draws(rows, policy, sight.lease.round)).with_columns(
-        prior_b=pl.lit(None, pl.Float64), life=pl.lit(None, pl.Float64)
+        pl.lit(None, pl.Float64).alias(name) for name in ("prior_b", "life", *merit.OF_DATES)
     )
     first = sharing.nearest(merit.valued(drawn, policy, sight.now), most)
     return pl.concat([first.select(rows.columns), barred])

@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 import pytest
-from crawl_rows import NOON, after, due, history, policy
+from crawl_rows import NOON, after, due, history, host, hosts, policy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,17 +16,12 @@ from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 DAY = 86_400.0
 POLICY = policy()
 PRIOR_B_DAYS = prior.SHAPE * POLICY.recrawl.first_s / DAY
-VISIT = {"bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
-         "ended_at": TIME, "text_hash": pl.Int64, "etag": pl.String, "last_modified": pl.String,
-         "kind": pl.String, "alike": pl.Boolean, "main_hash": pl.Int64, "main_sketch": pl.Binary,
-         "template_count": pl.Int64, "prior_b": pl.Float64, "score": pl.Float32,
-         "price": pl.Float64}  # fmt: skip
 
 
 def visit(outcome="fetched", text_hash=None, ended_at=NOON, **columns):
     row = {"bucket": 0, "round": 1, "url_hash": 1, "host": "a.test", "outcome": outcome, "text_hash": text_hash,
            "ended_at": ended_at} | columns  # fmt: skip
-    return pl.DataFrame([row], schema=VISIT)
+    return pl.DataFrame([row], schema=recrawl.VISIT)
 
 
 def learn_all(visits, rules=POLICY):
@@ -197,43 +192,131 @@ def test_the_newest_interval_of_a_page_is_from_this_visit_or_from_those_before()
     assert set(found.select("url_hash", "interval_s", "evidence_a").iter_rows()) == {(1, 10.0, 0.5), (2, 20.0, 1.5)}
 
 
-def listed(lastmod_at, rules=POLICY, fetched_at=NOON, **columns):
-    """The date that a page of the frontier, due in 9 days, gets through a sitemap that is read after 2 days."""
-    page = due("a.test", 1, status="fetched", due_at=after(9 * DAY)).with_columns(url_hash=pl.lit(1))
-    page = page.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
-    hint = pl.DataFrame(
-        {"url_hash": [1], "lastmod_at": [lastmod_at]}, schema={"url_hash": pl.Int64, "lastmod_at": TIME}
-    )
-    moved = recrawl.brought_forward(page, history(fetched_at=fetched_at), hint, rules, after(2 * DAY))
+HONEST = {"changed": 30.0, "told": 29.0, "moved": 30.0, "foretold": 3.0}
+LYING = {"changed": 30.0, "told": 25.0, "moved": 90.0, "foretold": 26.0}
+
+
+def hinted(lastmod_at, rules=POLICY, counts=HONEST, price=None, **columns):
+    """The row of a page that was visited at noon, due in 9 days, once a sitemap has been read after 2 days."""
+    row = {"bucket": 0, "status": "fetched", "visited_at": NOON, "lastmod_at": after(-50 * DAY)} | columns
+    page = due("a.test", 1, **row | {"due_at": after(9 * DAY)})
+    said = page.select("url_hash", pl.lit(lastmod_at, TIME).alias("lastmod_at"))
+    known = hosts(host("a.test", sitemap_dates=counts))
+    moved = recrawl.hinted(page, said, known, {0: price}, rules, after(2 * DAY))
     assert moved.schema == FRONTIER.schema
-    return moved["due_at"].item() if moved.height else None
+    return moved.row(0, named=True) if moved.height else None
 
 
-def test_a_sitemap_that_tells_of_a_later_change_brings_the_visit_forward():
-    assert listed(after(DAY)) == after(2 * DAY)
+def test_a_sitemap_that_is_believed_brings_the_visit_forward_when_it_tells_of_a_later_change():
+    row = hinted(after(DAY))
+
+    assert (row["due_at"], row["moved_count"], row["lastmod_at"]) == (after(2 * DAY), 1, after(DAY))
+
+
+@pytest.mark.parametrize("counts", [LYING, None, {name: count / 2 for name, count in HONEST.items()}])
+def test_a_sitemap_that_lies_or_is_not_known_yet_moves_no_date_and_is_remembered(counts):
+    row = hinted(after(DAY), counts=counts, moved_count=2)
+
+    assert (row["due_at"], row["moved_count"], row["lastmod_at"]) == (after(9 * DAY), 3, after(DAY))
 
 
 def test_a_sitemap_brings_no_visit_nearer_to_the_last_one_than_the_shortest_wait():
-    rules = policy(recrawl={"shortest_s": 5 * DAY})
-
-    assert listed(after(DAY), rules) == after(5 * DAY)
+    assert hinted(after(DAY), policy(recrawl={"shortest_s": 5 * DAY}))["due_at"] == after(5 * DAY)
 
 
-@pytest.mark.parametrize("lastmod_at", [None, after(-DAY), NOON, after(3 * DAY)])
-def test_a_date_that_is_missing_or_not_later_or_yet_to_come_moves_nothing(lastmod_at):
-    assert listed(lastmod_at) is None
+@pytest.mark.parametrize("lastmod_at", [None, after(-50 * DAY), after(-90 * DAY), after(3 * DAY)])
+def test_a_date_that_is_missing_or_not_later_or_yet_to_come_changes_nothing(lastmod_at):
+    assert hinted(lastmod_at) is None
+
+
+def test_a_date_that_lies_before_the_last_visit_is_no_signal_but_one_of_the_same_day_is():
+    early, same_day = hinted(after(-3 * DAY)), hinted(NOON.replace(hour=0))
+
+    assert (early["moved_count"], early["due_at"]) == (0, after(9 * DAY))
+    assert (same_day["moved_count"], same_day["due_at"]) == (1, after(2 * DAY))
 
 
 @pytest.mark.parametrize(
     "recrawling", [{"lastmod": False}, {"again": False}, {"shortest_s": 9 * DAY}], ids=lambda each: next(iter(each))
 )
 def test_no_date_moves_where_the_policy_says_so(recrawling):
-    assert listed(after(DAY), policy(recrawl=recrawling)) is None
+    assert hinted(after(DAY), policy(recrawl=recrawling))["due_at"] == after(9 * DAY)
 
 
 @pytest.mark.parametrize("status", ["waiting", "gone", "dead"])
 def test_only_pages_that_were_fetched_are_brought_forward(status):
-    assert listed(after(DAY), status=status) is None
+    assert hinted(after(DAY), status=status)["due_at"] == after(9 * DAY)
+
+
+def test_with_a_price_a_signal_brings_a_page_forward_only_if_its_visit_is_worth_that():
+    cheap, dear = (hinted(after(DAY), price=price, score=0.1, evidence_a=2.0, evidence_b=60.0) for price in (0.1, 9.0))
+
+    assert cheap["due_at"] == after(2 * DAY)
+    assert dear["due_at"] == after(9 * DAY)
+
+
+# What dates teach.
+
+
+def later(text_hash, days=4.0, **columns):
+    """What is learnt of a page of 4 a, 20 b when its second visit finds this text."""
+    known = believed(4.0, 20.0, visit_count=1, change_count=0, fetched_at=NOON, text_hash=7, last_modified="before")
+    rules = policy(recrawl={"forget_s": 1e9})
+    return recrawl.learn(known, visit(text_hash=text_hash, ended_at=after(days * DAY), **columns), rules).row(
+        0, named=True
+    )
+
+
+@pytest.mark.parametrize(("dated", "modified", "exact"), [(True, 3.0, True), (False, 3.0, False), (True, -3.0, False)])
+def test_a_change_of_known_date_counts_as_one_in_the_time_since_if_the_hosts_dates_are_believed(dated, modified, exact):
+    row = later(8, last_modified="now", modified_at=after(modified * DAY), dated=dated)
+
+    assert (posterior(row) == pytest.approx((5.0, 21.0), rel=1e-3)) == exact
+
+
+def test_the_signals_of_a_believed_sitemap_count_as_changes_as_far_as_they_are_right():
+    told = {"lastmod_at": after(3 * DAY), "moved_count": 5, "recall": 0.5, "precision": 0.8}
+
+    assert posterior(later(8, **told)) == pytest.approx((8.0, 22.0), rel=1e-3)
+    assert posterior(later(7, **told)) == pytest.approx((4.0, 24.0), rel=1e-3)
+    assert later(8, **told)["change_expected"] > 0.99
+    assert later(8)["change_expected"] < 0.8
+
+
+def test_a_page_whose_sitemap_will_tell_waits_longer_by_itself():
+    told = {"lastmod_at": after(-DAY), "moved_count": 0, "recall": 0.8, "precision": 0.9}
+
+    for price in (None, 0.5):
+        assert later(7, price=price, **told)["interval_s"] > 1.5 * later(7, price=price)["interval_s"]
+
+
+def test_a_first_visit_learns_from_the_age_of_the_page_if_its_date_is_believed():
+    listed = {"lastmod_at": after(-40 * DAY), "recall": 0.9, "precision": 0.9}
+    answered = {"last_modified": "then", "modified_at": after(-40 * DAY), "dated": True}
+    for dates in (listed, answered):
+        row = learn_all([visit(text_hash=7, **dates)])
+        assert posterior(row) == pytest.approx((prior.SHAPE + 1, PRIOR_B_DAYS + 40), rel=1e-4)
+        assert row["interval_s"] > POLICY.recrawl.first_s
+    unknown = learn_all([visit(text_hash=7, lastmod_at=after(-40 * DAY))])
+    assert unknown["interval_s"] == POLICY.recrawl.first_s
+
+
+@pytest.mark.parametrize(("pages", "days"), [(0, math.sqrt(7.0)), (1_000, 7.0), (None, 7.0)])
+def test_what_a_sitemap_says_of_how_often_a_page_changes_counts_as_one_page_until_pages_speak_against_it(pages, days):
+    """The host's pages change once in 7 days; the sitemap says daily."""
+    row = learn_all([visit(text_hash=7, said_rate=1.0, prior_count=pages, prior_b=prior.SHAPE * 7)])
+
+    a, b = posterior(row, prior.SHAPE * 7)
+    assert b / a == pytest.approx(days, rel=0.02)
+
+
+def test_a_sitemap_whose_dates_are_refuted_has_changed_only_when_it_names_other_pages():
+    def read(named, **columns):
+        known = history(fetched_at=NOON, text_hash=7, main_hash=1, visit_count=1, change_count=0, cosmetic_count=0)
+        one = visit(text_hash=8, kind="sitemap", main_hash=named, ended_at=after(DAY), **columns)
+        return recrawl.learn(known, one, POLICY)["change_count"].item()
+
+    assert [read(1), read(1, refuted=True), read(2, refuted=True)] == [1, 0, 1]
 
 
 def test_a_page_that_changes_is_visited_sooner_than_one_that_does_not():

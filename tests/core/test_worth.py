@@ -66,3 +66,47 @@ def test_a_page_of_unknown_rate_is_never_given_up():
     worths = worth.of_posterior(np.full(4, 0.4), np.full(4, 8.0), np.array([1e1, 1e3, 1e5, 1e7]))
 
     assert (np.diff(worths) > worths[:-1]).all()
+
+
+# Signals.
+
+
+def signals(count, recall, precision):
+    return worth.Signals(one(count), one(recall), one(precision))
+
+
+@given(st.floats(0.1, 5), st.floats(0.5, 50), st.floats(0.1, 30))
+def test_a_sitemap_that_is_not_believed_makes_no_difference(a, b, days):
+    plain = worth.of_visit(one(a), one(b), one(days), "binary")
+
+    assert worth.of_visit(one(a), one(b), one(days), "binary", signals(3.0, 0.0, 1.0)) == pytest.approx(plain)
+
+
+@pytest.mark.parametrize(("count", "recall", "precision"), [(0, 0.9, 0.9), (1, 0.8, 0.7), (2, 0.6, 0.6)])
+def test_the_worth_with_signals_is_the_freshness_up_to_now_less_what_its_end_is_worth(count, recall, precision):
+    """The definition, by simulation: cycles end when freshness has fallen to what it is now."""
+    rate, days, chance = 0.2, 4.0, np.random.default_rng(1)
+    missed, told, step = (1 - recall) * rate, rate * recall / precision, -np.log1p(-precision)
+    level, ticks = missed * days + count * step, np.arange(0.0, 200.0, 0.02)
+    lengths, fresh = [], []
+    for _ in range(1_500):
+        at = np.cumsum(chance.exponential(1 / told, 200))
+        fallen = missed * ticks + step * np.searchsorted(at, ticks)
+        alive = fallen < level
+        lengths.append(alive.sum() * 0.02)
+        fresh.append(np.exp(-fallen[alive]).sum() * 0.02)
+    expected = np.mean(fresh) - np.exp(-level) * np.mean(lengths)
+
+    # A rate that is all but certain, so that what signals teach of it changes nothing.
+    found = worth.of_told(one(1e7), one(1e7 / rate), one(days), signals(count, recall, precision))[0]
+    assert found == pytest.approx(expected, rel=0.06)
+
+
+def test_a_signal_makes_a_visit_worth_more_and_the_promise_of_signals_less():
+    a, b, days = one(2.0), one(20.0), one(5.0)
+    for objective in ("binary", "harmonic"):
+        plain = worth.of_visit(a, b, days, objective)
+        quiet, told, twice = (
+            worth.of_visit(a, b, days, objective, signals(float(count), 0.8, 0.8)) for count in (0, 1, 2)
+        )
+        assert quiet < plain < told < twice

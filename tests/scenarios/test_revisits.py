@@ -1,12 +1,25 @@
 """Pages come back when they fall due: unchanged ones cheaply and later, changed ones sooner."""
 
+from collections import Counter
 from datetime import timedelta
 
-import pytest
+import polars as pl
 from crawls import DAY, NOON, Crawl, policy, taking
 
+from crawl_pipeline import explaining
 from crawl_pipeline.testing import Host, site
-from crawl_pipeline.testing.sites import Answer, html, plain, robots, robots_text, routes, slow, tree, validated
+from crawl_pipeline.testing.sites import (
+    Answer,
+    Request,
+    html,
+    plain,
+    robots,
+    robots_text,
+    routes,
+    slow,
+    tree,
+    validated,
+)
 
 DAILY = {"recrawl": {"first_s": DAY, "shortest_s": 3_600.0}}
 
@@ -170,25 +183,50 @@ def test_a_new_link_on_a_page_visited_again_is_followed(tmp_path):
     crawl.check()
 
 
-@pytest.mark.parametrize("believed", [True, False])
-def test_a_sitemap_that_tells_of_a_change_brings_the_visit_forward(tmp_path, *, believed):
-    """All are fetched on the first two days; on the third the sitemap says that /1 has changed since."""
-    days = {"/1": "2026-03-02T20:00:00Z", "/2": "2026-03-02T12:00:00Z"}
+PAGES = 22
 
-    def listing(request):
-        told = days if request.nth_here else dict.fromkeys(days, "2026-02-01")
-        rows = "".join(
-            f"<url><loc>http://a.test{path}</loc><lastmod>{day}</lastmod></url>" for path, day in told.items()
-        )
-        return plain(f"<urlset>{rows}</urlset>", content_type="application/xml")
 
-    pages = routes({"/map.xml": listing, "/": html("Home"), "/1": html("One"), "/2": html("Two")})
-    host = Host("a.test", robots(pages, robots_text(sitemaps=["http://a.test/map.xml"])))
-    crawl = Crawl(tmp_path, host, rules=policy(recrawl={"first_s": DAY, "lastmod": believed})).seed("http://a.test/")
-    for _ in range(3):
-        crawl.work()
-        crawl.wait(1.1 * DAY)
+def dated(name: str, *, honest: bool) -> Host:
+    """A site whose sitemap says that all pages have changed on day 0, and eight of them again on day 1."""
 
-    asked = crawl.asked("a.test")
-    assert (asked.count("/map.xml"), asked.count("/1"), asked.count("/2")) == (3, 2 + believed, 2)
+    def changed(page: int, day: float) -> float:
+        times = [-float(page), 0.3 + page / 200, *([1.3 + page / 200] if page < 8 else [])]
+        return max(time for time in times if time <= day)
+
+    def listing(request: Request) -> Answer:
+        dates = {page: NOON + timedelta(days=changed(page, request.at_s / DAY)) for page in range(PAGES)}
+        rows = (f"<url><loc>http://{name}/{page}</loc><lastmod>{date:%FT%TZ}</lastmod></url>"
+                for page, date in dates.items())  # fmt: skip
+        return plain(f"<urlset>{''.join(rows)}</urlset>", content_type="application/xml")
+
+    def page(request: Request) -> Answer:
+        number = int(request.target[1:])
+        edition = changed(number, request.at_s / DAY) if honest else 0
+        return html(f"Page {number}", text=" ".join(f"word{number}x{edition}x{n}" for n in range(30)))
+
+    pages = {f"/{number}": page for number in range(PAGES)} | {"/map.xml": listing}
+    return Host(name, robots(routes(pages), robots_text(sitemaps=[f"http://{name}/map.xml"])))
+
+
+def test_a_sitemap_that_has_told_the_truth_brings_visits_forward_and_one_that_has_lied_does_not(tmp_path):
+    turns = {"first_s": DAY / 4, "longest_s": DAY / 4, "share": 0.5, "portion_s": 10.0}
+    rules = policy(recrawl={"first_s": DAY}, sitemap=turns)
+    crawl = Crawl(tmp_path, dated("true.test", honest=True), dated("lying.test", honest=False), rules=rules)
+    crawl.seed("http://true.test/0", "http://lying.test/0")
+    for days in (0.6, 0.6, 0.3, 0.0):
+        crawl.work(seconds=120)
+        crawl.wait(days * DAY)
+
+    visits = {host: Counter(crawl.asked(host)) for host in ("true.test", "lying.test")}
+    sooner = {f"/{number}" for number in range(8)}
+    assert {host: found.pop("/map.xml") for host, found in visits.items()} == {"true.test": 4, "lying.test": 4}
+    assert {path for path, count in visits["true.test"].items() if count > 2} == sooner
+    assert set(visits["lying.test"].values()) == {2}
+    last = crawl.rows("fetches").filter(
+        pl.col("started_at") > NOON + timedelta(days=1.5), host="true.test", cause="page"
+    )
+    begun = last["started_at"].sort()
+    assert begun[-1] - begun[0] >= timedelta(seconds=10)  # they came in two portions
+    for host, said in (("true.test", "its sitemap tells of 95% of changes"), ("lying.test", "are not believed")):
+        assert said in explaining.explain(crawl.lake, rules, f"http://{host}/9", NOON).facts["due because"]
     crawl.check()

@@ -1,11 +1,9 @@
 """Sitemaps: a large one does not flood its host; each is read again by its own rule, and let go when not named."""
 
-from datetime import timedelta
 from typing import Any
 
-import polars as pl
 import pytest
-from crawls import DAY, NOON, Crawl, policy
+from crawls import DAY, Crawl, policy
 
 from crawl_pipeline import explaining, maintenance
 from crawl_pipeline.testing import Host, site
@@ -70,28 +68,6 @@ def test_a_large_sitemap_leaves_turns_to_what_pages_link_to_and_nothing_is_lost(
     assert not set(first) & set(paths[60:149])
     places = [asked.index(path) for path in paths]
     assert max(places[:30]) < min(places[60:149])
-    crawl.check()
-
-
-def test_a_sitemap_that_says_that_all_has_changed_brings_visits_forward_in_portions(tmp_path):
-    paths = [f"/{n}" for n in range(90)]
-
-    def listing(request: Any) -> Any:
-        return xml(*paths, lastmod=lambda path: "2026-03-02T11:00:00Z" if request.nth_here else "2026-01-01")
-
-    pages = {"/": html("Home"), "/map.xml": listing} | {path: html(path) for path in paths}
-    crawl = a_site(tmp_path, pages, policy(**DAILY | {"sitemap": DAILY["sitemap"] | PORTIONS["sitemap"]}))
-    crawl.work(seconds=600)
-    crawl.wait(DAY)
-    crawl.work(seconds=20)
-
-    dates = crawl.rows("frontier").filter(kind="listed", outcome="fetched")["due_at"]
-    soon = dates.filter(dates < NOON + timedelta(days=3))
-    assert soon.len() < 90
-    assert soon.max() - soon.min() > timedelta(seconds=60)
-    crawl.work(seconds=600)
-    assert set(pl.Series(crawl.asked("a.test")).filter(pl.Series(crawl.asked("a.test")).is_in(paths))
-               .value_counts()["count"]) == {2}  # fmt: skip
     crawl.check()
 
 

@@ -25,12 +25,8 @@ from tests.conformance.kinds.adapter import AGENT, Adapters, Input, moment
 
 URL = "https://r.example/page"
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
-    "bucket": pl.Int16, "round": pl.Int64, "url_hash": pl.Int64, "host": pl.String, "outcome": pl.String,
-    "reason": pl.String, "ended_at": TIME, "robots_until": TIME, "text_hash": pl.Int64, "etag": pl.String,
-    "last_modified": pl.String, "host_aside": pl.Boolean, "kind": pl.String,
-    "alike": pl.Boolean, "main_hash": pl.Int64, "main_sketch": pl.Binary, "template_count": pl.Int64,
-    "prior_b": pl.Float64, "score": pl.Float32, "price": pl.Float64,
+VISIT: dict[str, pl.DataType | type[pl.DataType]] = recrawl.VISIT | {
+    "reason": pl.String, "robots_until": TIME, "host_aside": pl.Boolean,
 }  # fmt: skip
 HOST = {"host": host(URL), "site": site(host(URL)), "bucket": 0, "seeded": True, "paused": False, "day_count": 0}
 TOLD = ["url_hash", "outcome", "reason", "ended_at", "robots_until", "host_aside"]
@@ -234,15 +230,16 @@ def _frontier(pages: Sequence[Input], rules: Policy) -> pl.DataFrame:
 
 
 def _lastmod_hint(given: Input) -> dict[str, Json]:
-    """Read the date from a sitemap, and have it move the page's date or not."""
+    """Read the date from a sitemap of a host whose dates have proved right, and have it move the page's date or not."""
     rules, now = policy(given.get("policy", {})), moment(given["now"])
     body = f"<urlset><url><loc>{URL}</loc><lastmod>{given.get('lastmod') or ''}</lastmod></url></urlset>".encode()
     (entry,) = sitemap.read(body, "https://r.example/sitemap.xml").entries
-    key = {"url_hash": url_hash(URL), "host": host(URL), "bucket": 0}
-    row = FRONTIER.frame([key | {"url": URL, "status": "fetched", "due_at": moment(given["next_due"])}])
-    known = CHANGE_FREQUENCY.frame([key | {"fetched_at": moment(given["last_fetch"])}])
-    listed = LINKS.frame([{"url": URL, "url_hash": url_hash(URL), "kind": "listed", "lastmod_at": entry.lastmod}])
-    moved = recrawl.brought_forward(row, known, listed, rules, now)
+    last = moment(given["last_fetch"])
+    row = FRONTIER.frame([{"url": URL, "url_hash": url_hash(URL), "host": host(URL), "bucket": 0, "status": "fetched",
+                           "due_at": moment(given["next_due"]), "visited_at": last}])  # fmt: skip
+    said = LINKS.frame([{"url_hash": url_hash(URL), "lastmod_at": entry.lastmod}]).select("url_hash", "lastmod_at")
+    hosts = HOSTS.frame([HOST | {"sitemap_dates": {"changed": 30, "told": 30, "moved": 30, "foretold": 3}}])
+    moved = recrawl.hinted(row, said, hosts, {}, rules, now)
     return {"due": "earlier" if moved.height and moved["due_at"].item() < row["due_at"].item() else "same"}
 
 
