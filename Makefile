@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.from-lock
 
-.PHONY: help env crawl ui test test-thorough check docs bench corpus peers lock clean
+.PHONY: help env crawl ui test test-thorough check docs bench corpus peers replayer lock clean
 
 help:  ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,5 +58,8 @@ corpus:  ## Debian's documentation and nginx, which bench.recall and bench.crawl
 peers:  ## other crawlers, in an environment of their own, for bench.crawl and bench.fetch
 	@test .peers/.from-list -nt bench/peers.txt || { $(PYTHON) -m venv .peers && .peers/bin/python -m pip install --quiet --disable-pip-version-check -r bench/peers.txt && touch .peers/.from-list; }
 
+replayer:  ## pywb, in an environment of its own, for the test that replays a WARC export
+	@test .pywb/.from-list -nt tests/pywb.txt || { $(PYTHON) -m venv .pywb && .pywb/bin/python -m pip install --quiet --disable-pip-version-check -r tests/pywb.txt && touch .pywb/.from-list; }
+
 clean:  ## remove what was made, the environment included
-	rm -rf $(VENV) .peers demo-lake build *.egg-info
+	rm -rf $(VENV) .peers .pywb demo-lake build *.egg-info

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from crawl_pipeline import order_log, ordering
 from crawl_pipeline.commands.common import as_json, command, out, print_json, scopes
+from crawl_pipeline.core import cdxj
 from crawl_pipeline.core.orders import KINDS, Tag
 from crawl_pipeline.lake import Lake
 
@@ -25,22 +26,27 @@ from crawl_pipeline.lake import Lake
     type=click.File(encoding="utf-8-sig"),
     help="File with a URL per line; - reads stdin.",
 )
+@click.option("--cdxj", "indexes", multiple=True, type=click.File(encoding="utf-8"),
+              help="Index of a web archive in CDXJ: its web addresses, each once.")  # fmt: skip
 @click.option("--tag", help="Name of the seed list; inherited by all that is found from it.")
 @click.option("--topic", help="What the list of this tag is about.")
 @click.option("--region", help="Where the hosts of the list are, such as eu.")
 @click.option("--band", type=int, help="Priority class at which its pages start; 1 is most urgent, and the default.")
 def seed(
-    lake: str, urls: tuple[str, ...], files: tuple[Any, ...], tag: str | None, topic: str | None, region: str | None,
-    band: int | None,
+    lake: str, urls: tuple[str, ...], files: tuple[Any, ...], indexes: tuple[Any, ...], tag: str | None,
+    topic: str | None, region: str | None, band: int | None,
 ) -> None:  # fmt: skip
     """Order URLs to be crawled; all of them or, if one is wrong, none. A tag keeps its topic, region and band."""
     try:
         lines = [line.strip() for file in files for line in file]
+        lines += [url for index in indexes for url in cdxj.urls_of(index)]
+    except cdxj.NotCdxj as error:
+        raise click.ClickException(f"{error}, so nothing was ordered") from error
     except UnicodeDecodeError as error:
         raise click.ClickException(f"expected a file of URLs in UTF-8, found other bytes: {error}") from error
     hrefs = [*urls, *(line for line in lines if line and not line.startswith("#"))]
     if not hrefs:
-        raise click.UsageError("name at least one URL, or a --file with URLs")
+        raise click.UsageError("name at least one URL, a --file with URLs, or a --cdxj index")
     facts = Tag(topic, region, band)
     count = ordering.seed(Lake.open(lake), hrefs, tag=tag, facts=facts, now=datetime.now(UTC))
     seeds = "1 seed" if count == 1 else f"{count} seeds"
