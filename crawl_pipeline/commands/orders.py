@@ -26,7 +26,7 @@ from crawl_pipeline.lake import Lake
     type=click.File(encoding="utf-8-sig"),
     help="File with a URL per line; - reads stdin.",
 )
-@click.option("--cdxj", "indexes", multiple=True, type=click.File(encoding="utf-8", lazy=True),
+@click.option("--cdxj", "indexes", multiple=True, type=click.File(encoding="utf-8"),
               help="Index of a web archive in CDXJ: its web addresses, each once.")  # fmt: skip
 @click.option("--tag", help="Name of the seed list; inherited by all that is found from it.")
 @click.option("--topic", help="What the list of this tag is about.")
