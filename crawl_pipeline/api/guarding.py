@@ -5,6 +5,7 @@ session to order anything (sessions only read; orders need the token in a header
 a name that somebody's DNS points here (rebinding) is refused; a body is never held beyond its limit.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from http.cookies import CookieError, SimpleCookie
 
@@ -55,12 +56,12 @@ class Guard:
 
     def _refusal(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
-        if _without_port(host) not in self._names:
+        if name_in(host) not in self._names:
             known = ", ".join(sorted(self._names))
             return problem(421, f"expected a Host of {known}, found {host[:100]!r}: see --name of crawl serve")
         name = self._name(request)
         request.scope["state"]["name"] = name
-        if name is None and request.url.path not in OPEN:
+        if name is None and request.scope["path"] not in OPEN:
             return problem(401, "expected the header `Authorization: Bearer TOKEN` with a token of this server",
                            headers={"www-authenticate": "Bearer"})  # fmt: skip
         if (told := request.headers.get("content-length", "0")).isdigit() and int(told[:20]) > MOST_BYTES:
@@ -71,7 +72,7 @@ class Guard:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme:
             return self._tokens.name_of(token.strip()) if scheme.lower() == "bearer" else None
-        if request.method not in ("GET", "HEAD") or request.url.path not in (*READ, "/"):
+        if request.method not in ("GET", "HEAD") or request.scope["path"] not in (*READ, "/"):
             return None
         return self._sessions.name_of(cookie(request))
 
@@ -132,6 +133,13 @@ def _too_large() -> Response:
                    headers={"connection": "close"})  # fmt: skip
 
 
-def _without_port(host: str) -> str:
-    name, bracket, _ = host.lower().partition("]")
-    return name + bracket if bracket else name.partition(":")[0].rstrip(".")
+def name_in(host: str) -> str:
+    """The name in a Host header; empty unless it is a name or an address and perhaps a port, and nothing else.
+
+    Whatever else stood there would move the path of `request.url`, which is why that is not asked here.
+    """
+    found = _HOST.fullmatch(host.lower())
+    return found[1].rstrip(".") if found else ""
+
+
+_HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")

@@ -16,7 +16,7 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from crawl_pipeline.api.guarding import COOKIE, LOOPBACK, cookie
+from crawl_pipeline.api.guarding import COOKIE, LOOPBACK, cookie, name_in
 from crawl_pipeline.api.problems import problem, to_json
 from crawl_pipeline.api.tokens import SESSION_S, Sessions, Tokens
 from crawl_pipeline.api.watching import Watch
@@ -59,7 +59,7 @@ def routes(tokens: Tokens, sessions: Sessions, watch: Watch) -> APIRouter:
             return RedirectResponse("/login#wrong", 303)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(COOKIE, sessions.begin(name), max_age=SESSION_S, httponly=True, samesite="strict",
-                          secure=request.url.hostname not in {name.strip("[]") for name in LOOPBACK})  # fmt: skip
+                          secure=name_in(request.headers["host"]) not in LOOPBACK)  # fmt: skip
         return answer
 
     @router.get("/logout")

@@ -108,7 +108,9 @@ def _orders(served: Served) -> APIRouter:
     def ordered(
         request: Request, answer: Response, key: str | None, asked: object, act: Callable[[Lake, Giver], object]
     ) -> bodies.Given:
-        digest = urls.hash64(f"{request.method} {request.url.path} {to_json(asked).decode()}")
+        if request.state.name is None:  # the Guard lets nobody come here without one
+            raise HTTPException(401, "expected a token")
+        digest = urls.hash64(f"{request.method} {request.scope['path']} {to_json(asked).decode()}")
         giver = Giver(request.state.name, key or secrets.token_urlsafe(16), digest)
         lake = served.lake()
         entry = order_log.once(lake, giver, lambda: act(lake, giver))

@@ -86,7 +86,8 @@ def server(root: str, policy: Callable[[], Policy], known: Tokens, names: Sequen
     app = Guard(application(Served(opened, policy, known, sessions, watch)), known, sessions, names)
     return Server(uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MOST_AT_ONCE,
-        timeout_graceful_shutdown=5, timeout_keep_alive=30, proxy_headers=False, lifespan="on", http="httptools",
+        timeout_graceful_shutdown=5, timeout_keep_alive=30, proxy_headers=False, lifespan="on", ws="none",
+        http="h11",  # which limits the length of heads, and refuses what is no HTTP
     ), watch)  # fmt: skip
 
 

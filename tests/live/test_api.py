@@ -72,9 +72,17 @@ def test_without_a_right_token_nothing_is_told_and_nothing_ordered(api, root) ->
 
 def test_a_request_under_another_name_is_refused_however_it_got_here(api) -> None:
     """A page whose name was made to point at this machine (DNS rebinding) sends its own name."""
-    for host in ("evil.test", "evil.test:80", "127.0.0.1.evil.test", ""):
-        answer = api.get("/api/v1/status", headers={"host": host})
-        assert answer.status_code == 421
+    strange = (
+        "127.0.0.1:80/login?",
+        "127.0.0.1/login?",
+        "127.0.0.1#",
+        "[::1]/login?",
+        "127.0.0.1@evil.test",
+        "localhost:",
+    )
+    for host in ("evil.test", "evil.test:80", "127.0.0.1.evil.test", "", *strange):
+        answer = bare(api, "POST", "/api/v1/host/a.test/pause", headers={"host": host})
+        assert answer.status_code == 421, host
         assert "expected a Host of" in said(answer)
     port = api.base_url.port
     assert api.get("/api/v1/status", headers={"host": f"localhost:{port}"}).status_code == 200
