@@ -136,7 +136,7 @@ def _too_large() -> Response:
 def name_in(host: str) -> str:
     """The name in a Host header; empty unless it is a name or an address and perhaps a port, and nothing else.
 
-    Whatever else stood there would move the path of `request.url`, which is why that is not asked here.
+    A URL that is made from it, as `request.url` is, could be one with another path: so nothing here goes by that.
     """
     found = _HOST.fullmatch(host.lower())
     return found[1].rstrip(".") if found else ""

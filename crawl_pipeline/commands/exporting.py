@@ -8,6 +8,7 @@ import click
 from rich.markup import escape
 
 from crawl_pipeline.commands.common import as_json, command, is_a_moment, out, print_json
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
 
@@ -26,10 +27,10 @@ def warc(
     """Write pages as WARC/1.1 into FOLDER, with CDXJ beside: what FOLDER lacks. Can be killed and repeated."""
     from crawl_pipeline import exporting
 
-    tell = (lambda step: None) if as_json else (lambda step: out.print(escape(step)))
     try:
-        done = exporting.export(Lake.open(lake), folder, months=months, buckets=buckets, since=since,
-                                most=int(mb * 1e6), tell=tell)  # fmt: skip
+        with progress("writing WARC files", quiet=as_json) as step:
+            done = exporting.export(Lake.open(lake), folder, months=months, buckets=buckets, since=since,
+                                    most=int(mb * 1e6), tell=step)  # fmt: skip
     except (exporting.ExportBusy, OSError) as error:
         raise click.ClickException(str(error)) from error
     if as_json:

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from crawl_pipeline import order_log, ordering
 from crawl_pipeline.commands.common import as_json, command, out, print_json, scopes
+from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.core import cdxj
 from crawl_pipeline.core.orders import KINDS, Tag
 from crawl_pipeline.lake import Lake
@@ -48,7 +49,8 @@ def seed(
     if not hrefs:
         raise click.UsageError("name at least one URL, a --file with URLs, or a --cdxj index")
     facts = Tag(topic, region, band)
-    count = ordering.seed(Lake.open(lake), hrefs, tag=tag, facts=facts, now=datetime.now(UTC))
+    with progress(f"checking and giving {len(hrefs):,} seeds"):
+        count = ordering.seed(Lake.open(lake), hrefs, tag=tag, facts=facts, now=datetime.now(UTC))
     seeds = "1 seed" if count == 1 else f"{count} seeds"
     out.print(escape(f"ordered {seeds}; the next round of their buckets takes them up: crawl --lake {lake} run"))
 
