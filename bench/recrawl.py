@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from bench import recrawl_scale
 from bench.figures import report
 from bench.recrawl_world import (
     BEGIN,
@@ -321,9 +322,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--all", action="store_true", help="every variant on every seed: some minutes per seed")
     parser.add_argument("--quick", action="store_true", help="a tenth of the pages for 60 days: to see that it runs")
+    parser.add_argument(
+        "--scale", type=int, metavar="URLS", help="instead: what index and bound cost over so many URLs"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
+    if given.scale:
+        hosts = max(given.scale // 100, 1)
+        figures = recrawl_scale.measure(given.scale, hosts)
+        report(
+            "recrawl_scale", figures, recrawl_scale.TARGETS, {"urls": given.scale, "hosts": hosts}, as_json=given.json
+        )
+        return
     size = Size(2_000, 40, 60.0, 20.0) if given.quick else Size()
     work: list[tuple[Part, int]] = [(base, seed) for seed in given.seeds]
     work += [(part, seed) for part in PARTS[1:] for seed in (given.seeds if given.all else given.seeds[:1])]
