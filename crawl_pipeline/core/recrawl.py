@@ -27,6 +27,8 @@ from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 EARLY = 0.8
 """Share of the price at which pages fall due: what is due is then more than can be asked, and ranked by its worth."""
 LEAST_WEIGHT = 1e-6
+READ_DAYS = 2.0
+"""Sitemaps are read about daily: signals nearer to each other than this, on average, are too near to be counted."""
 REFUTED_READINGS, READINGS, BELIEVED_READINGS = 0.05, 0.2, 1.0
 """Readings of sitemaps per visit of their host's pages, at most, where visits have a price: they are paid for like
 visits, and what they tell is worth as much as the pages that it is told of."""
@@ -227,7 +229,8 @@ def _posterior() -> list[pl.Expr]:
     variance = (second - mean.pow(2)).clip(1e-12)
     since = pl.when(pl.col("dated").fill_null(value=False)).then("modified_days")
     age = pl.coalesce(since, pl.when(_listed()).then(_days("ended_at", "lastmod_at").clip(0.0)))
-    told = _listed() & (pl.col("moved_count") > 0)
+    # One reading finds one move, however many changes there were: where most find one, they are no count.
+    told = _listed() & pl.col("moved_count").is_between(1, pl.col("days") / READ_DAYS)
     times = (pl.col("moved_count") * pl.col("precision")).clip(1.0)
     said = prior.SHAPE / prior.said(prior.SHAPE / b, pl.col("said_rate"), pl.col("prior_count"))
     first = pl.col("first")

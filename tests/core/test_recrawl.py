@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawl_pipeline.core import prior, recrawl, worth
+from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, TIME
 
 DAY = 86_400.0
@@ -70,7 +71,7 @@ def test_not_modified_is_a_visit_without_a_change_and_keeps_text_and_validators(
     assert row["fetched_at"] == after(DAY)
 
 
-@pytest.mark.parametrize("outcome", ["timeout", "gone", "redirected", "carried", "disallowed", "too_large"])
+@pytest.mark.parametrize("outcome", sorted(set(OUTCOMES) - {"fetched", "not_modified"}))
 def test_what_is_no_answer_teaches_nothing(outcome):
     assert recrawl.learn(history(visit_count=3), visit(outcome), POLICY).is_empty()
 
@@ -277,10 +278,16 @@ def test_a_change_of_known_date_counts_as_one_in_the_time_since_if_the_hosts_dat
 def test_the_signals_of_a_believed_sitemap_count_as_changes_as_far_as_they_are_right():
     told = {"lastmod_at": after(3 * DAY), "moved_count": 5, "recall": 0.5, "precision": 0.8}
 
-    assert posterior(later(8, **told)) == pytest.approx((8.0, 22.0), rel=1e-3)
-    assert posterior(later(7, **told)) == pytest.approx((4.0, 24.0), rel=1e-3)
+    assert posterior(later(8, days=10.0, **told)) == pytest.approx((8.0, 25.0), rel=1e-3)
+    assert posterior(later(7, days=10.0, **told)) == pytest.approx((4.0, 30.0), rel=1e-3)
     assert later(8, **told)["change_expected"] > 0.99
     assert later(8)["change_expected"] < 0.8
+
+
+def test_signals_that_come_with_nearly_every_reading_are_no_count_of_changes():
+    told = {"lastmod_at": after(3 * DAY), "moved_count": 3, "recall": 0.9, "precision": 0.9}
+
+    assert posterior(later(8, days=4.0, **told)) == pytest.approx(posterior(later(8, days=4.0)))
 
 
 def test_a_page_whose_sitemap_will_tell_waits_longer_by_itself():
