@@ -387,3 +387,15 @@ def test_a_page_that_changes_faster_than_visits_can_follow_waits_as_long_as_may_
 
 def test_a_sitemap_has_no_price():
     assert learn_all([visit(text_hash=7, kind="sitemap", price=99.0, score=0.01)])["interval_s"] == DAY
+
+
+@pytest.mark.parametrize(
+    ("judged", "days"),
+    [({"recall": 0.9, "precision": 0.9}, 1.0), ({}, 2.5), ({"refuted": True}, 7.0)],
+    ids=["believed", "not known", "refuted"],
+)
+def test_where_visits_have_a_price_sitemaps_are_read_in_proportion_to_visits_and_to_what_they_are_worth(judged, days):
+    """The host is asked for two pages in a day; nothing waits longer than a week."""
+    row = learn_all([visit(text_hash=7, kind="sitemap", price=1.0, host_visits=2.0, **judged)])
+
+    assert row["interval_s"] == pytest.approx(days * DAY)
