@@ -197,24 +197,24 @@ class Status(BaseModel):
     """How the crawl does right now; pace and active hosts are those of the last ten minutes."""
 
     at: datetime
-    pages_per_sec: float
-    requests_per_sec: float
-    frontier_size: int
-    due: int
-    pages_due_again: int
-    avg_recrawl_lag_hours: float | None
-    longest_recrawl_lag_hours: float | None
-    hosts: int
-    hosts_active: int
+    pages_per_sec: float = Field(description="pages stored, over the last ten minutes")
+    requests_per_sec: float = Field(description="requests of any cause, over the last ten minutes")
+    frontier_size: int = Field(description="known URLs")
+    due: int = Field(description="of these, due now, whatever holds them back")
+    pages_due_again: int = Field(description="pages that were fetched before and are due again")
+    avg_recrawl_lag_hours: float | None = Field(description="for how long these have been due, on average")
+    longest_recrawl_lag_hours: float | None = Field(description="and at most")
+    hosts: int = Field(description="known hosts")
+    hosts_active: int = Field(description="hosts that were asked in the last ten minutes")
     hosts_paused: int
     hosts_backing_off: int
     paused: list[str] = Field(description="paused hosts, the first twenty")
     rounds: int
     last_round_at: datetime | None
-    next_due_at: datetime | None
-    workers: list[str]
-    orders_waiting: int
-    stalls: list[Stall]
+    next_due_at: datetime | None = Field(description="when the next URL falls due, of what is not due yet")
+    workers: list[str] = Field(description="who holds buckets")
+    orders_waiting: int = Field(description="orders that some bucket has still to obey")
+    stalls: list[Stall] = Field(description="what is due and not asked for, the most first")
 
 
 class Explanation(BaseModel):
