@@ -19,7 +19,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from bench.figures import report
 from crawl_pipeline import describing
-from crawl_pipeline.core import charset, elements, fingerprint, markup, stripping, templates, text, urls
+from crawl_pipeline.core import charset, elements, fingerprint, markup, references, stripping, templates, text, urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.page import Limits
 from crawl_pipeline.core.policy import Policy
@@ -133,7 +133,7 @@ def whole(pages: Pages) -> list[Step]:
     """What a worker does with pages: reading in its processes, describing in its harvest."""
     visits = [_visit(url, _read(url, body)) for url, body in pages]
     return [
-        ("read", lambda: [_read(url, body) for url, body in pages]),
+        ("read", lambda: _read_anew(pages)),
         ("describe", lambda: describing.describe(describing.Templates(), visits, CHANGE_FREQUENCY.empty(), POLICY)),
     ]
 
@@ -146,17 +146,18 @@ def parts(pages: Pages) -> list[Step]:
     blocks, regions = [page.blocks for page in found], [page.regions for page in found]
     known = templates.add(templates.Counts(), [templates.distinct(of) for of in blocks], range(len(blocks)), 10, 0.01)
     mains = stripping.strip(texts, blocks, regions, [known.template()] * len(texts))["main"]
-    marked = [text.marked(body) for body in bodies]
+    tags = [markup.starts(body) for body in bodies]
+    marked = list(map(text.marked, bodies, tags))
     trees = [_parsed(body) for body in marked]
-    links = [(url, _gathered(tree, body), page) for (url, body), tree, page in zip(pages, trees, found, strict=True)]
+    links = [(url, _gathered(tree, body)) for (url, body), tree in zip(pages, trees, strict=True)]
     return [
         ("parse with lexbor's defaults", lambda: [LexborHTMLParser(body) for body in bodies]),
         ("charset", lambda: [charset.sniff(body, None) for body in bodies]),
-        ("markup check", lambda: list(map(markup.check, bodies))),
-        ("marks of blocks", lambda: [text.marked(body) for body in bodies]),
+        ("markup check", lambda: list(map(_checked, bodies))),
+        ("marks of blocks", lambda: list(map(text.marked, bodies, tags))),
         ("parse with marks", lambda: [_parsed(body) for body in marked]),
         ("elements", lambda: [_gathered(tree, body) for tree, body in zip(trees, bodies, strict=True)]),
-        ("links, hashed", lambda: [_linked(*link) for link in links]),
+        ("links, hashed", lambda: _linked(links)),
         ("text in blocks", lambda: [text.blocks_of(tree) for tree in trees]),
         ("hashes of body, text and blocks", lambda: [_hashed(*of) for of in zip(bodies, texts, strict=True)]),
         ("template and main text", lambda: _stripped(texts, blocks, regions)),
@@ -175,6 +176,12 @@ def _read(url: str, body: bytes) -> ReadPage:
     return page
 
 
+def _read_anew(pages: Pages) -> list[ReadPage]:
+    """Read pages by a process that has met none of them."""
+    references.forget()
+    return [_read(url, body) for url, body in pages]
+
+
 def _visit(url: str, page: ReadPage) -> Visit:
     return Visit(0, Target(url, urls.url_hash(url), "link", 1, 0, None), "fetched", NOW, page=page)
 
@@ -183,16 +190,17 @@ def _gathered(tree: LexborHTMLParser, body: bytes) -> elements.Found:
     return elements.gather(tree, body, "benchbot", RULES.limits.links)
 
 
-def _linked(url: str, found: elements.Found, page: ReadPage) -> object:
-    join = urls.joiner(url)
-    for href in found.hrefs:
-        try:
-            join(href)
-        except urls.NotCrawlable:
-            continue
-    count = len(page.links.urls)
-    kinds = list(page.links.kinds)
-    return reading.columns(list(page.links.urls), kinds, [False] * count, [None] * count, [None] * count, 64)
+def _checked(body: bytes) -> None:
+    markup.check(body, markup.starts(body))
+
+
+def _linked(links: Sequence[tuple[str, elements.Found]]) -> None:
+    references.forget()
+    for url, found in links:
+        resolve = references.resolver(url, "utf-8")
+        places = [place for href in found.hrefs if (place := resolve(href))]
+        count = len(places)
+        reading.columns(places, ("link",) * count, (False,) * count, 64)
 
 
 def _hashed(body: bytes, words: str) -> object:

@@ -11,6 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
+
+Positions = npt.NDArray[np.intp]
+
+_LESS, _SLASH = ord("<"), ord("/")
 # Depth to which lexbor is cheap whatever the page holds; browsers nest no deeper than 512.
 MAX_DEPTH = 512
 MAX_ATTRIBUTES = 1_000
@@ -34,7 +40,7 @@ _TAG = re.compile(
 )
 _LONG_TAG = re.compile(rb"<[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*+", re.IGNORECASE)
 # One of these stands between two attributes of a tag.
-_PARTING = (b" ", b"\n", b"\t", b"\r", b"\f", b"/", b'"', b"'")
+_REST = bytes(octet for octet in range(256) if octet not in b" \n\t\r\f/\"'")
 _ATTRIBUTE = re.compile(rb"(?<![\s/])[\s/]++[^\s/>=]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?")
 
 
@@ -46,21 +52,28 @@ class Malformed(ValueError):
         self.reason = reason
 
 
-def check(body: bytes) -> None:
-    """Raise Malformed if the markup is nested too deeply or an element has too many attributes."""
-    if body.count(b"<") > _QUICK_TAGS and _may_nest(body) and (depth := _depth(body)) > MAX_DEPTH:
+def starts(body: bytes) -> Positions:
+    """Give where tags may begin: the place of each `<`. The one pass over the bytes that others go by."""
+    return np.flatnonzero(np.frombuffer(body, np.uint8) == _LESS)
+
+
+def check(body: bytes, tags: Positions) -> None:
+    """Raise Malformed if the markup is nested too deeply or an element has too many attributes; tags: its `starts`."""
+    if len(tags) > _QUICK_TAGS and _may_nest(body, tags) and (depth := _depth(body)) > MAX_DEPTH:
         raise Malformed("nesting", depth, MAX_DEPTH)
     for start in _long_stretches(body):
         if (attributes := _attributes(body, start)) > MAX_ATTRIBUTES:
             raise Malformed("attributes", attributes, MAX_ATTRIBUTES)
 
 
-def _may_nest(body: bytes) -> bool:
+def _may_nest(body: bytes, tags: Positions) -> bool:
     """Tell whether at the end of some slice many more tags have opened than closed."""
+    slices = len(body) // _SLICE + 1
+    closing = tags[np.frombuffer(body + b" ", np.uint8)[tags + 1] == _SLASH]
+    opened = np.bincount(tags // _SLICE, minlength=slices) - 2 * np.bincount(closing // _SLICE, minlength=slices)
     net = 0
-    for start in range(0, len(body), _SLICE):
-        opened = body.count(b"<", start, start + _SLICE) - 2 * body.count(b"</", start, start + _SLICE)
-        net = max(0, net + opened)
+    for more in opened.tolist():
+        net = max(0, net + more)
         if net > _QUICK_DEPTH:
             return True
     return False
@@ -76,7 +89,7 @@ def _long_stretches(body: bytes) -> Iterator[int]:
         if body.find(b">", at, at + _SLICE) < 0:
             start, end = body.rfind(b">", 0, at) + 1, body.find(b">", at)
             end = len(body) if end < 0 else end
-            if sum(body.count(mark, start, end) for mark in _PARTING) >= MAX_ATTRIBUTES and not _is_raw(body, start):
+            if not _is_raw(body, start) and len(body[start:end].translate(None, _REST)) >= MAX_ATTRIBUTES:
                 yield start
             at = end
         at += _SLICE
@@ -102,6 +115,9 @@ def _depth(body: bytes) -> int:
 
 def _is_raw(body: bytes, at: int) -> bool:
     """Tell whether the last script or style that was begun has not ended yet."""
+    last = body.rfind(b"<", 0, at)
+    if body.startswith((b"<script", b"<style"), last) and last >= 0:  # as nearly all are
+        return True
     return any(body.rfind(b"<" + name, 0, at) > body.rfind(b"</" + name, 0, at) for name in (b"script", b"style"))
 
 

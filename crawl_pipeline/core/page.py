@@ -7,9 +7,7 @@ if they are UTF-8, elements are found in one walk, and a reference is resolved o
 the page. Invariant: every URL in a Page is canonical.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
@@ -17,8 +15,9 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 from crawl_pipeline.core import charset, directives, markup
 from crawl_pipeline.core.elements import Found, Kind, gather
 from crawl_pipeline.core.markup import Malformed
+from crawl_pipeline.core.references import Place, Resolve, resolver
 from crawl_pipeline.core.text import blocks_of, marked
-from crawl_pipeline.core.urls import NotCrawlable, canonical, joiner
+from crawl_pipeline.core.urls import NotCrawlable, canonical
 
 __all__ = ["Limits", "Link", "Malformed", "Page", "read"]
 
@@ -44,15 +43,17 @@ class Limits:
 class Page:
     """What a page says. `base` is what references are relative to; `links_cut` tells that there were more.
 
-    `regions`: what each line of the text stands in (core.text).
-    `references` and `base_href` are as they are written.
+    `places`, `kinds`, `nofollows`: its links, column by column. `regions`: what each line of the text stands in
+    (core.text). `references` and `base_href` are as they are written.
     """
 
     title: str
     lang: str
     text: str
     regions: bytes
-    links: tuple[Link, ...]
+    places: tuple[Place, ...]
+    kinds: tuple[Kind, ...]
+    nofollows: tuple[bool, ...]
     base: str
     canonical: str | None
     alternates: tuple[tuple[str, str], ...]
@@ -64,6 +65,12 @@ class Page:
     links_cut: bool
     references: tuple[str, ...]
     base_href: str | None
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Its links one by one."""
+        urls = (place.url for place in self.places)
+        return tuple(map(Link, urls, self.kinds, self.nofollows))
 
 
 def read(
@@ -88,24 +95,28 @@ def read(
     source = (
         charset.without_mark(body) if encoding == "utf-8" else charset.decode(body, encoding).encode("utf-8", "replace")
     )
-    markup.check(source)
+    tags = markup.starts(source)
+    markup.check(source, tags)
     # Without mutation events many options in a select take linear instead of quadratic time.
-    tree = LexborHTMLParser(marked(source), options=LexborDocumentOptions.WO_EVENTS)
+    tree = LexborHTMLParser(marked(source, tags), options=LexborDocumentOptions.WO_EVENTS)
     found = gather(tree, source, agent.lower(), limits.links, images=images)
-    base = _target(found.base, partial(canonical, base=url)) or url
-    join = joiner(base, charset.query_codec(encoding))
+    base = _base(found.base, url)
+    resolve = resolver(base, charset.query_codec(encoding))
     wishes = found.wishes.also(directives.from_header(x_robots_tag, agent))
-    declared = _target(found.canonical or directives.canonical_in_header(link_header), join)
-    refresh = _target(found.refresh, join)
+    declared = _target(found.canonical or directives.canonical_in_header(link_header), resolve)
+    refresh = _target(found.refresh, resolve)
+    links = _links(found, resolve, declared, refresh, limits.link_characters)
     blocks, regions = blocks_of(tree, found.unseen, found.regions)  # last, for it takes the tree apart
     return Page(
         title=found.title,
         lang=found.lang,
-        links=_links(found, join, declared, refresh, limits.link_characters),
+        places=tuple(place for place, _, _ in links),
+        kinds=tuple(kind for _, kind, _ in links),
+        nofollows=tuple(nofollow for _, _, nofollow in links),
         base=base,
-        canonical=declared,
-        alternates=tuple((lang, to) for lang, href in found.alternates if (to := _target(href, join))),
-        refresh=refresh,
+        canonical=declared and declared.url,
+        alternates=tuple((lang, to.url) for lang, href in found.alternates if (to := _target(href, resolve))),
+        refresh=refresh and refresh.url,
         noindex=wishes.noindex,
         nofollow=wishes.nofollow,
         robots_directives=wishes.said,
@@ -123,32 +134,41 @@ def _references(found: Found) -> tuple[str, ...]:
     return (*found.hrefs, *(href for href, _ in found.others), *(href for _, href in found.alternates), *single)
 
 
-def _target(href: str | None, resolve: Callable[[str], str]) -> str | None:
-    """Resolve a reference that may be missing or no URL of a page."""
+def _base(href: str | None, url: str) -> str:
+    """What references are relative to: a base element may be no URL of a page."""
     try:
-        return resolve(href) if href else None
+        return canonical(href, url) if href else url
     except NotCrawlable:
-        return None
+        return url
+
+
+def _target(href: str | None, resolve: Resolve) -> Place | None:
+    """Resolve a reference that may be missing."""
+    return resolve(href) if href else None
 
 
 def _links(
-    found: Found, join: Callable[[str], str], declared: str | None, refresh: str | None, most_characters: int
-) -> tuple[Link, ...]:
+    found: Found, resolve: Resolve, declared: Place | None, refresh: Place | None, most_characters: int
+) -> list[tuple[Place, Kind, bool]]:
     """Return every link once per kind, in document order within a kind."""
-    followed: dict[str, bool] = {}
+    followed: dict[str, Place] = {}
+    nofollows: dict[str, bool] = {}
     # A long base makes every short reference long: what is kept of one page is bounded in characters too.
     room = most_characters
     for href, nofollow in found.hrefs.items():
-        try:
-            url = join(href)
-        except NotCrawlable:
+        place = resolve(href)
+        if place is None:
             continue
+        url = place.url
         room -= len(url)
         if room < 0:
             found.cut = True
             break
-        followed[url] = nofollow and followed.get(url, True)
-    links = [Link(url, "link", nofollow) for url, nofollow in followed.items()]
-    others = [Link(to, kind) for href, kind in found.others if (to := _target(href, join))]
-    single: tuple[tuple[str | None, Kind], ...] = ((declared, "canonical"), (refresh, "refresh"))
-    return (*links, *dict.fromkeys(others), *(Link(to, kind) for to, kind in single if to))
+        followed[url] = place
+        nofollows[url] = nofollow and nofollows.get(url, True)
+    links: list[tuple[Place, Kind, bool]] = [
+        (place, "link", nofollow) for place, nofollow in zip(followed.values(), nofollows.values(), strict=True)
+    ]
+    others = [(to, kind, False) for href, kind in found.others if (to := resolve(href))]
+    single: tuple[tuple[Place | None, Kind], ...] = ((declared, "canonical"), (refresh, "refresh"))
+    return [*links, *dict.fromkeys(others), *((to, kind, False) for to, kind in single if to)]

@@ -10,27 +10,62 @@ whatever looks for elements must come before. Invariant: no line is empty or beg
 there is one region per line.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
 from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from crawl_pipeline.core.markup import Positions
 
 CONTENT, NAVIGATION, ADVERTISING, HIDDEN = range(4)
 """What a line stands in. Of several the innermost counts."""
 
 _CUT = "\f"
+_FORM_FEED, _SLASH = ord(_CUT), ord("/")
+# Octets that no page of note holds.
+_UNUSED = [bytes([octet]) for octet in (*range(1, 9), *range(14, 27))]
 # Told by their first letters, in a quarter of the time that their names take: p, pre; div, dl, dt, dd; h1 to h6, hr,
 # header; table, tr, td; li; ol, option; form, footer, figure; nav, main, menu; article, aside, address; br, blockquote;
 # center; section, select; ul. A few inline ones (time, del, label, font) come with them.
-_BLOCK = re.compile(rb"<(?=/?(?:[pdhtlofnmPDHTLOFNM]|[abcsuABCSU][rlsdeRLSDE]))")
+_ONE, _FIRST, _SECOND = "pdhtlofnm", "abcsu", "rlsde"
+# White space beside the cut and the blank itself, as str.split knows it.
+_SPACES = (
+    "\n\t\r\v\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_OF_ASCII = 8
 # No page has these, and no white space is made of them.
 _OPEN, _CLOSE = "\x01", "\x02"
 _REGIONS = {"nav": NAVIGATION, "header": NAVIGATION, "footer": NAVIGATION, "aside": NAVIGATION}
 
 
-def marked(source: bytes) -> bytes:
-    """Mark in the source of a page where its blocks end."""
-    return b"\f<".join(_BLOCK.split(source))  # a third quicker than a substitution
+def _beginnings() -> npt.NDArray[np.bool_]:
+    """Of each pair of letters, the second times 256 on the first, whether a block's name begins so."""
+    table = np.zeros((256, 256), bool)
+    table[:, [ord(letter) for letter in _ONE + _ONE.upper()]] = True
+    seconds = [ord(letter) for letter in _SECOND + _SECOND.upper()]
+    for letter in _FIRST + _FIRST.upper():
+        table[seconds, ord(letter)] = True
+    return table.ravel()
+
+
+_IS_BLOCK = _beginnings()
+
+
+def marked(source: bytes, tags: Positions) -> bytes:
+    """Mark in the source of a page where its blocks end; tags: its `markup.starts`."""
+    octets = np.frombuffer(source + b"\0\0\0", np.uint8)
+    name = tags + (octets[1:].take(tags) == _SLASH)
+    two = octets[1:].take(name) | octets[2:].take(name).astype(np.uint16) << 8
+    at = tags[_IS_BLOCK.take(two)]
+    mark = next((octet for octet in _UNUSED if octet not in source), None)
+    if mark is None:
+        return np.insert(octets[: len(source)], at, _FORM_FEED).tobytes()
+    # One octet for another in place, and then the quick replacement: half the time of an insertion.
+    changed = octets[: len(source)].copy()
+    changed[at] = mark[0]
+    return changed.tobytes().replace(mark, b"\f<")
 
 
 def unmarked(value: str) -> str:
@@ -55,9 +90,18 @@ def blocks_of(
     body = tree.body
     if body is None:
         return [], b""
-    # Most cuts hold nothing: between an end tag and the next one there is white space at the most.
-    lines = [line for cut in body.text().split(_CUT) if cut and (line := " ".join(cut.split()))]
+    lines = _folded(body.text())
     return _told(lines) if told else (lines, bytes(len(lines)))
+
+
+def _folded(text: str) -> list[str]:
+    """Cut into lines, and fold the white space in them."""
+    for space in _SPACES[:_OF_ASCII] if text.isascii() else _SPACES:
+        if space in text:
+            text = text.replace(space, " ")
+    # Most cuts hold nothing: between an end tag and the next one there is white space at the most.
+    lines = [line for cut in text.split(_CUT) if (line := cut.strip(" "))]
+    return [" ".join(line.split()) if "  " in line else line for line in lines]
 
 
 def _told(lines: list[str]) -> tuple[list[str], bytes]:

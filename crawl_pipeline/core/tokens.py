@@ -16,6 +16,9 @@ import numpy.typing as npt
 import polars as pl
 from xxhash import xxh3_64_intdigest
 
+from crawl_pipeline.core import cutting
+from crawl_pipeline.core.cutting import Cut, Places
+
 Hashes = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]
 
@@ -30,7 +33,8 @@ NORMAL = (
 """Characters of which any text is its own NFKC: those of many texts, not all that there are; as a class."""
 _COMMON = {"\u00a0": " ", "\u2026": "..."}  # what most other texts have beyond these, with its NFKC
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_WORD = rf"[\w--[{_UNSPACED}]]+|[{_UNSPACED}]"
+_LETTERS = rf"\w--[{_UNSPACED}]"
+_WORD = rf"[{_LETTERS}]+|[{_UNSPACED}]"
 # English, German, French, Spanish. Longer names first: the first alternative that fits is taken.
 _MONTHS = (
     "january jan januar janvier enero february feb februar février fevrier febrero march mar märz mars marzo april apr"
@@ -95,19 +99,20 @@ def words(texts: pl.Series) -> pl.Series:
 
 def hashed(texts: pl.Series) -> Words:
     """Hash every word of every text: the hashes of `words`."""
-    return numbered(masked(texts.fill_null("")).str.extract_all(_WORD))
+    return _hashed(cutting.cut(masked(texts.fill_null("")), _LETTERS, _UNSPACED))
 
 
 def numbered(lists: pl.Series) -> Words:
     """Hash every word of lists of words, ids masked; none of the lists is null."""
     counts = lists.list.len().to_numpy().astype(np.int64)
-    flat = lists.explode(empty_as_null=False, keep_nulls=False)
-    hashes = _hashes(flat)
-    long_ = (flat.str.len_bytes() >= _SHORTEST_ID).arg_true()
-    may_be = long_.filter(flat.gather(long_).str.contains("[0-9]"))
-    ids = may_be.filter(pl.select(_is_id(pl.lit(flat.gather(may_be)))).to_series())
-    hashes[ids.to_numpy()] = word_hash(ID)
-    return Words(hashes, counts)
+    octets, bounds = cutting.of_texts(lists.explode(empty_as_null=False, keep_nulls=False))
+    return _hashed(Cut(octets, bounds[:-1], bounds[1:], counts))
+
+
+def _hashed(cut: Cut) -> Words:
+    hashes = _hashes(cut)
+    hashes[_ids(cut)] = word_hash(ID)
+    return Words(hashes, cut.counts)
 
 
 def word_hash(word: str) -> int:
@@ -133,23 +138,34 @@ def mixed(numbers: Hashes) -> Hashes:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-def _hashes(words: pl.Series) -> Hashes:
-    """Hash a column of words, a block of all of them at a time; a table of distinct words costs twice as much."""
-    stored = words.to_arrow(compat_level=pl.CompatLevel.oldest())  # one buffer of bytes, and where words begin
-    bounds = np.frombuffer(stored.buffers()[1], np.int64)[stored.offset : stored.offset + len(stored) + 1]
-    text = np.zeros(int(bounds[-1]) + _BLOCK, np.uint8)
-    text[:-_BLOCK] = np.frombuffer(stored.buffers()[2] or b"", np.uint8)[: bounds[-1]]
+def _hashes(cut: Cut) -> Hashes:
+    """Hash words, a block of all of them at a time; a table of distinct words costs twice as much."""
+    starts, sizes = cut.starts, cut.ends - cut.starts
+    text = np.concatenate([cut.octets, np.zeros(_BLOCK, np.uint8)])
     blocks = np.ndarray(len(text) - _BLOCK + 1, "<u8", text, strides=(1,))  # the eight bytes from each byte on
-    starts, sizes = bounds[:-1], np.diff(bounds)
-    found = mixed(sizes.astype(np.uint64) ^ (blocks[starts] & _MASKS[np.minimum(sizes, _BLOCK)]))
+    found = mixed(sizes.astype(np.uint64) ^ (blocks[starts] & _MASKS.take(np.minimum(sizes, _BLOCK))))
     for at in range(_BLOCK, _LONGEST, _BLOCK):
         live = np.flatnonzero(sizes > at)
-        block = blocks[starts[live] + at] & _MASKS[np.minimum(sizes[live] - at, _BLOCK)]
+        block = blocks[starts[live] + at] & _MASKS.take(np.minimum(sizes[live] - at, _BLOCK))
         found[live] = mixed(found[live] ^ block)
     longest = np.flatnonzero(sizes > _LONGEST)
-    whole = words.gather(longest).cast(pl.Binary).to_list()
-    found[longest] = np.fromiter(map(xxh3_64_intdigest, whole), np.uint64, len(whole))
+    found[longest] = np.fromiter(map(xxh3_64_intdigest, _written(cut, longest)), np.uint64, len(longest))
     return found
+
+
+def _ids(cut: Cut) -> Places:
+    """Which words are ids; only what is long enough and has a digit in it is read."""
+    digits = np.flatnonzero((cut.octets - np.uint8(ord("0"))) < 10)
+    near = np.searchsorted(cut.starts, digits, "right") - 1
+    may_be = np.unique(near[cut.ends[near] - cut.starts[near] >= _SHORTEST_ID]) if len(cut.starts) else near
+    written = pl.Series(_written(cut, may_be), dtype=pl.Binary).cast(pl.String)
+    found: Places = may_be[pl.select(_is_id(pl.lit(written))).to_series().to_numpy()]
+    return found
+
+
+def _written(cut: Cut, words: Places) -> list[bytes]:
+    bounds = zip(cut.starts[words].tolist(), cut.ends[words].tolist(), strict=True)
+    return [cut.octets[start:end].tobytes() for start, end in bounds]
 
 
 def _is_id(word: pl.Expr) -> pl.Expr:

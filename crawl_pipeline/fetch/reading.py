@@ -9,18 +9,19 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import trio
 import trio_parallel
 
-from crawl_pipeline.core import directives, hints, page, sitemap, templates, urls
+from crawl_pipeline.core import directives, hints, page, references, sitemap, templates, urls
 from crawl_pipeline.core.contents import content_hash
+from crawl_pipeline.core.elements import Kind
 from crawl_pipeline.core.policy import Policy
+from crawl_pipeline.core.references import Place
 from crawl_pipeline.fetch.analysing import Analyst, Strikes, hired
 from crawl_pipeline.fetch.bodies import Body, FoundLinks, ReadPage, Result
 from crawl_pipeline.fetch.handing_over import handed_over, of_types, with_told
@@ -188,13 +189,22 @@ def _read_file(body: Body, rules: ReadingRules) -> ReadPage:
     )  # fmt: skip
 
 
-def _kind(link: page.Link, endings: frozenset[str]) -> str:
-    """How a link is told of: a reference to a file that a module wants by its ending is one of its own kind."""
-    if link.kind == "canonical":
-        return "canonical"
-    if endings and link.url.partition("?")[0].rpartition("/")[2].rpartition(".")[2].lower() in endings:
-        return "file"
-    return "image" if link.kind == "image" else "link"
+def _kinds(found: page.Page, endings: frozenset[str]) -> tuple[str, ...]:
+    """How links are told of: a reference to a file that a module wants by its ending is one of its own kind."""
+    kinds = tuple(map(_TOLD.__getitem__, found.kinds))
+    if not endings:
+        return kinds
+    return tuple(
+        "file" if kind != "canonical" and _ending(place.url) in endings else kind
+        for place, kind in zip(found.places, kinds, strict=True)
+    )
+
+
+_TOLD: Mapping[str, str] = dict.fromkeys(get_args(Kind), "link") | {"canonical": "canonical", "image": "image"}
+
+
+def _ending(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2].rpartition(".")[2].lower()
 
 
 _MEMORY = Memory[ReadPage]()
@@ -216,11 +226,9 @@ def _read_page(body: Body, rules: ReadingRules) -> ReadPage:
 
 
 def _made(found: page.Page, body_hash: bytes, rules: ReadingRules) -> ReadPage:
-    kinds = [_kind(link, rules.endings) for link in found.links]
-    links = columns(
-        [link.url for link in found.links], kinds, [link.nofollow or found.nofollow for link in found.links],
-        [None] * len(kinds), [None] * len(kinds), rules.buckets,
-    )  # fmt: skip
+    count = len(found.places)
+    nofollow = (True,) * count if found.nofollow else found.nofollows
+    links = columns(found.places, _kinds(found, rules.endings), nofollow, rules.buckets)
     return ReadPage(
         links=links, text=found.text, blocks=templates.hashes(found.text), regions=found.regions,
         text_hash=urls.hash64(found.text), word_count=words(found.text),
@@ -237,9 +245,10 @@ def _read_sitemap(body: Body, rules: ReadingRules) -> ReadPage:
     entries = [entry for entry in sitemap.named(found) if urls.site(urls.host(entry.loc)) == own_site]
     kind = "sitemap" if found.type == "index" else "listed"
     dates = hints.sifted([entry.lastmod for entry in entries])
-    links = columns(
-        [entry.loc for entry in entries], [kind] * len(entries), [False] * len(entries), dates,
-        [entry.rate for entry in entries], rules.buckets,
+    count, places = len(entries), [references.place(entry.loc) for entry in entries]
+    links = replace(
+        columns(places, (kind,) * count, (False,) * count, rules.buckets),
+        lastmod_at=tuple(dates), said_rate=tuple(entry.rate for entry in entries),
     )  # fmt: skip
     # What it names is what it says: bytes differ with every time stamp in a comment or a gzip header.
     said = "\n".join(f"{entry.loc} {date}" for entry, date in zip(entries, dates, strict=True))
@@ -247,27 +256,19 @@ def _read_sitemap(body: Body, rules: ReadingRules) -> ReadPage:
     return ReadPage(links=links, text_hash=urls.hash64(said), named_hash=urls.hash64(named))
 
 
-def columns(
-    found: list[str], kinds: list[str], nofollow: list[bool], lastmod_at: list[datetime | None],
-    said_rate: list[float | None], buckets: int,
-) -> FoundLinks:  # fmt: skip
-    hosts = [_host(url[: url.index("/", 8)]) for url in found]
-    return FoundLinks(
-        tuple(found), tuple(map(urls.url_hash, found)), tuple(hosts),
-        tuple(_bucket_of_host(host, buckets) for host in hosts), tuple(kinds), tuple(nofollow), tuple(lastmod_at),
-        tuple(said_rate),
-    )  # fmt: skip
+def columns(places: Sequence[Place], kinds: tuple[str, ...], nofollow: tuple[bool, ...], buckets: int) -> FoundLinks:
+    """Links as they are handed over; of their dates and rates nothing is known."""
+    if not places:
+        return FoundLinks()
+    found, hashes, hosts = zip(*places, strict=True)
+    bucket_of = {host: _bucket_of_host(host, buckets) for host in set(hosts)}
+    own, unknown = tuple(map(bucket_of.__getitem__, hosts)), (None,) * len(places)
+    return FoundLinks(found, hashes, hosts, own, kinds, nofollow, unknown, unknown)
 
 
 def words(text: str) -> int:
     """How many words a text of folded white space has."""
     return text.count(" ") + text.count("\n") + 1 if text else 0
-
-
-@lru_cache(maxsize=100_000)
-def _host(origin: str) -> str:
-    """The host of a canonical URL, from what stands before its path."""
-    return urls.host(f"{origin}/")
 
 
 @lru_cache(maxsize=100_000)

@@ -108,13 +108,13 @@ def test_hostile_markup_is_refused_before_it_is_parsed(body: bytes, reason: str)
     ],
 )
 def test_long_but_flat_markup_is_not_hostile(body: bytes) -> None:
-    markup.check(body)
+    markup.check(body, markup.starts(body))
 
 
 # Each would take minutes if a pattern backtracked over it.
 @pytest.mark.parametrize("body", [b"<!--" * 700_000, b"<script" * 300_000, b"<a " + b" " * 2_000_000, b"<" * 2_000_000])
 def test_a_check_cannot_be_made_to_backtrack(body: bytes) -> None:
-    markup.check(body)
+    markup.check(body, markup.starts(body))
 
 
 def test_wishes_cannot_be_made_to_backtrack() -> None:
@@ -201,3 +201,13 @@ def test_an_encoding_that_is_not_for_pages_is_read_as_its_stand_in():
     page = read(b"<p>caf\xe9</p>", "http://a.test/", "text/html; charset=x-user-defined")
 
     assert (page.charset, page.text) == ("windows-1252", "café")
+
+
+@pytest.mark.parametrize("space", ["\t", "\u00a0", "\u3000", "\r\n", "\x1c", "\u2003 "])
+def test_white_space_of_any_kind_is_folded(space: str) -> None:
+    assert _read(f"<p>{space}one{space}two {space}three{space}<p>{space}<p>four").text == "one two three\nfour"
+
+
+def test_a_page_with_every_octet_is_cut_into_the_same_lines() -> None:
+    odd = bytes(range(1, 32))
+    assert read(b"<p>one<div>two</div><P>three <!--" + odd + b"-->four", URL).text == "one\ntwo\nthree four"
