@@ -28,13 +28,13 @@ from crawl_pipeline.core import erasure, urls
 from crawl_pipeline.core.erasure import Marks, Search
 from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import CLUSTERS, CONTENTS, ERASURES, HOSTS, MERGES, ORDERS, Table
+from crawl_pipeline.core.tables import CONTENTS, ERASURES, HOSTS, MERGES, ORDERS, Table
 from crawl_pipeline.lake import Lake, LeaseLost, Overtaken
 from crawl_pipeline.lake.erasing import LOG, Deleted, Rewritten, listed, rows_in
 from crawl_pipeline.standstill import LEASE_S, Standstill, now, renewed
 
-FREE = (CLUSTERS, MERGES, ORDERS, ERASURES)
-"""Tables that are written without holding a bucket."""
+FREE = (MERGES, ORDERS, ERASURES)
+"""Tables that are written without holding a bucket, beside those that are derived from all."""
 NOT_OF_PAGES = ("rounds", "leases", "module_tables", "erasures")
 """Tables that say nothing of single pages or hosts."""
 TRIES = 3
@@ -266,7 +266,8 @@ def _dropped(still: Standstill, clock: Clock) -> dict[str, Deleted]:
         if name in NOT_OF_PAGES:
             continue
         still.tell(f"{name}: delete old files and the log of them")
-        at_rest = not still.lease.crashed and lake.tables[name] not in FREE
+        table = lake.tables[name]
+        at_rest = not still.lease.crashed and table not in FREE and table.kind != "derived"
         files[name] = lake.drop_files(name, clock(), at_rest=at_rest)
         still.renew()
     shutil.rmtree(lake.caches, ignore_errors=True)

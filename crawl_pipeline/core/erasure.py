@@ -30,6 +30,7 @@ STAYING = ("forget", "set", "unset", "pause", "resume", "policy", "release")
 DIGESTS = ("text_hash", "main_hash")
 PAUSED = pl.col("paused").fill_null(value=False)
 """Hosts that a person asked to be left alone: that is remembered, though nothing else of them is."""
+_HOSTS = ("host", "source_host")
 _HASHES = ("source_hash", "cluster_before")
 _URLS = ("source_url", "canonical_url", "canonical", "location")
 _OF_REQUEST = ("url", "url_hash", "location", "reason", "etag", "last_modified", "content_type")
@@ -92,8 +93,7 @@ def of_page(table: Table, marks: Marks) -> pl.Expr:
     own = []
     if "url_hash" in table.column_names:
         own.append(_in(pl.col("url_hash"), marks.hashes))
-    if "host" in table.column_names:
-        own.append(pl.col("host").is_in(sorted(marks.hosts)))
+    own += [pl.col(name).is_in(sorted(marks.hosts)) for name in _HOSTS if name in table.column_names]
     return pl.any_horizontal(pl.lit(value=False), *own).fill_null(value=False)
 
 

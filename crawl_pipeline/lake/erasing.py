@@ -34,7 +34,7 @@ SETTLED = timedelta(hours=1)
 """How old a file without a commit is that nobody is about to commit any more."""
 ERASED = "erased"
 LOG = "_delta_log"
-_NUMBERS = ("round", "clustering", "order")
+_NUMBERS = ("round", "clustering", "ranking", "order")
 
 
 class Cut(Protocol):
@@ -68,8 +68,11 @@ def rewrite(opened: DeltaTable, cut: Cut) -> Rewritten:
     def decide(found: deltalake.DeltaTable) -> Change | None:
         nonlocal done
         live = opened.files(found)
-        place = _place(opened.table)
-        rows = opened.rows(live)
+        number = _number(opened.table)
+        place = [*opened.table.partitioned_by, *([] if number is None else [number]), "_all"]
+        rows = opened.rows(live).with_columns(_all=pl.lit(value=True))
+        if opened.table.kind == "control":
+            return None  # says nothing of pages
         hits = rows.filter(cut.touched(opened.table)).group_by(place).agg(
             gone=cut.gone(opened.table).sum(), touched=pl.len()
         ).collect(engine="streaming")  # fmt: skip
@@ -91,36 +94,39 @@ def rewrite(opened: DeltaTable, cut: Cut) -> Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class _Portion:
-    """Some rounds of a partition: what is rewritten in one piece."""
+    """Some rounds of a partition: what is rewritten in one piece; of a table without such numbers, all of it."""
 
     partition: Mapping[str, int | str]
-    number: str
+    number: str | None
     rounds: tuple[int, ...]
 
     def predicate(self) -> str:
         values = [f'"{name}" = {value!r}' for name, value in self.partition.items()]
-        return " and ".join([*values, f'"{self.number}" in ({", ".join(map(str, self.rounds))})'])
+        numbers = [] if self.number is None else [f'"{self.number}" in ({", ".join(map(str, self.rounds))})']
+        return " and ".join([*values, *numbers]) or "true"
 
     def rows(self) -> pl.Expr:
-        values = (pl.col(name) == value for name, value in self.partition.items())
-        return pl.all_horizontal(pl.col(self.number).is_in(self.rounds), *values)
+        values = [pl.col(name) == value for name, value in self.partition.items()]
+        numbers = [] if self.number is None else [pl.col(self.number).is_in(self.rounds)]
+        return pl.all_horizontal(pl.lit(value=True), *numbers, *values)
 
 
-def _place(table: Table) -> list[str]:
-    """Columns that say which rows are rewritten together: the partition, and the round or what stands for it."""
-    number = next((name for name in _NUMBERS if name in table.column_names), None)
-    if number is None:
-        raise ValueError(f"expected a table with one of the columns {', '.join(_NUMBERS)}, found {table.name!r}")
-    return [*table.partitioned_by, number]
+def _number(table: Table) -> str | None:
+    """The round, or what stands for it."""
+    return next((name for name in _NUMBERS if name in table.column_names), None)
 
 
 def _portions(table: Table, sizes: pl.DataFrame) -> Iterator[_Portion]:
-    *partition, number = _place(table)
+    partition, number = list(table.partitioned_by), _number(table)
     most = 1 if table is CONTENTS else ROWS
     for values, group in sorted((sizes.partition_by(partition, as_dict=True) if partition else {(): sizes}).items()):
+        where = dict(zip(partition, values, strict=True))
+        if number is None:
+            yield _Portion(where, None, ())
+            continue
         ordered = group.sort(number).with_columns(part=(pl.col("len").cum_sum() - 1) // most)
         for (_,), rounds in sorted(ordered.partition_by("part", as_dict=True).items()):
-            yield _Portion(dict(zip(partition, values, strict=True)), number, tuple(rounds[number]))
+            yield _Portion(where, number, tuple(rounds[number]))
 
 
 def _left(opened: DeltaTable, live: pl.DataFrame, portion: _Portion, cut: Cut) -> list[pa.RecordBatch]:
