@@ -23,7 +23,7 @@ def test_what_was_ordered_to_be_forgotten_is_erased_and_proved_by_a_job(
 ):
     policy = Policy.model_validate({"agent": {"name": "Bot", "contact": "http://bot.test/"}})
     (Path(empty_lake.root) / "policy.toml").write_text(policies.render(policy))
-    assert run(empty_lake, instance, "forget", hosts=["a.test"]).success
+    assert run(empty_lake, instance, "forget", hosts=["owner.test"]).success
     assert run(empty_lake, instance, "erase", wait_s=0).success
     assert empty_lake.scan("erasures").collect()["left_count"].unique().to_list() == [0]
     assert run(empty_lake, instance, "warc", folder=str(tmp_path / "out")).success
