@@ -104,7 +104,7 @@ def plan(
         seen_asked=state.asked, told=state.told, released=state.released,
         spending=replace(money, unpaid=listed.unpaid),
         next_at=_next_at(
-            [*next_due_at.values(), *state.brought_forward["due_at"],
+            [*next_due_at.values(), *state.brought_forward["due_at"].filter(state.brought_forward["due_at"] > now),
              *selection.turns(due.rows.filter(pl.col("barred").is_null()), state.hosts, policy, now)],
             money.next_at(now),
         ),
