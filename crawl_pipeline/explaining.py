@@ -13,6 +13,8 @@ from crawl_pipeline import dates, ordering, past, whatif
 from crawl_pipeline.core import (
     admission,
     blocks,
+    not_found,
+    parameters,
     robots,
     second_reading,
     selection,
@@ -28,7 +30,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import LINKS
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.past import NotThen, Then
-from crawl_pipeline.planning import Plan, marking
+from crawl_pipeline.planning import Plan, dropping, marking
 
 LATEST = 5
 """How many requests and sources are shown."""
@@ -61,11 +63,13 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     unobeyed = _unobeyed(lake, bucket, facts["orders"])
     facts["robots.txt"] = _robots(lake, bucket, url, policy)
     if known.is_empty():
-        return Explanation(url, _until_then(unobeyed, _why_unknown(lake, policy, url, hosts, in_force, facts)), facts)
+        why = _why_dropped(lake, bucket, url) or _why_unknown(lake, policy, url, hosts, in_force, facts)
+        return Explanation(url, _until_then(unobeyed, why), facts)
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
     facts["pattern"] = _pattern(lake, bucket, url, policy)
+    facts["not found"] = _not_found(lake, bucket, url)
     facts["duplicates"] = _duplicates(lake, url)
     facts["validators"] = _validators(facts["changes"], facts["host"], policy)
     facts["due because"] = dates.because(lake, known.row(0, named=True), facts["changes"], hosts, policy, now)
@@ -84,10 +88,36 @@ def _pattern(lake: Lake, bucket: int, url: str, policy: Policy) -> str | None:
     return None if row is None else traps.in_words(row, policy)
 
 
+def _not_found(lake: Lake, bucket: int, url: str) -> list[str] | None:
+    """What the host shows for URLs that do not exist, and whether the page is that; None if it was not asked."""
+    probes = lake.scan("patterns", buckets=[bucket], where=pl.col("probed_url").is_not_null())
+    asked = probes.filter(pl.col("host") == urls.host(url)).select("probed_url", "answer", "location").collect()
+    if asked.is_empty():
+        return None
+    once = lake.once_in([bucket])
+    pages = lake.scan("pages", buckets=once, url_hashes=_hashes(url)).sort("round").select("soft404").collect()
+    is_soft = bool(len(pages)) and bool(pages["soft404"][-1])
+    says = ["the page is like that"] if is_soft else []
+    return [not_found.in_words(*row) for row in asked.iter_rows()] + says
+
+
+def _why_dropped(lake: Lake, bucket: int, url: str) -> str | None:
+    """As which URL a page is known, if this one differs from it in what does not matter."""
+    host = urls.host(url)
+    rest = parameters.without(url, names := dropping.of_host(lake, bucket, host))
+    if rest == url or lake.scan("frontier", buckets=[bucket], url_hashes=_hashes(rest)).collect().is_empty():
+        return None
+    mine = [f"{host}{parameters.MARK}{name}" for name, _ in parameters.without_each(url) if name in names]
+    takes = ", ".join(f"`crawl release '{name}'`" for name in mine)
+    return f"it {parameters.HELD}, and is known as {rest}; {takes} takes it back"
+
+
 def _why_held(lake: Lake, row: dict[str, Any], policy: Policy, now: datetime) -> str | None:
     """Why a URL that waits is held for a trap, if it is."""
     if row["outcome"] is not None or row["due_at"] is None or row["due_at"] > now:
         return None
+    if said := _why_dropped(lake, row["bucket"], row["url"]):
+        return f"it is left out: {said}"
     found = marking.pattern_of(lake, row["bucket"], row["url"])
     if found is None or found["action"] != traps.BLOCKED:
         path = marking.held_path(lake, row["bucket"], row["url"], policy)

@@ -14,7 +14,7 @@ import polars as pl
 
 from crawl_pipeline import describing, module_rows, storing, valuing
 from crawl_pipeline.contents import Stored
-from crawl_pipeline.core import frontier, orders, recrawl, trust, urls, validators
+from crawl_pipeline.core import frontier, not_found, orders, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.retry_after import http_date
@@ -60,7 +60,9 @@ def frames(
     before: frontier rows of everything that could be visited; visited_before: their rows of change_frequency; stored:
     contents that need not be stored again; templates: of the hosts, which count the pages of this round.
     """
-    described = describing.describe(templates, cut.visits, visited_before, policy)
+    # What a host shows for a URL that does not exist is no page, and leads nowhere.
+    real = [visit for visit in cut.visits if visit.target.kind != not_found.KIND]
+    described = describing.describe(templates, real, visited_before, policy)
     seen = (
         _visits(cut.visits, plan.lease.round)
         .join(described.versions, on="url_hash", how="left", maintain_order="left")
@@ -75,7 +77,7 @@ def frames(
     fresh = pl.concat([plan.admitted, plan.changed, plan.brought_forward]).join(visited, on="url_hash", how="anti")
     # What was under way when it was ordered to be forgotten leaves its request behind, and nothing else.
     forgotten = set(before.filter(pl.col("status") == "forgotten")["url_hash"])
-    kept = replace(cut, visits=[visit for visit in cut.visits if visit.target.url_hash not in forgotten])
+    kept = replace(cut, visits=[visit for visit in real if visit.target.url_hash not in forgotten])
     made = {
         "links": _remembered(_links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy), plan),
         "fetches": _fetches(cut.requests, plan),

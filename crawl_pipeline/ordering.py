@@ -14,9 +14,10 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline.core import orders, settings, traps, urls
+from crawl_pipeline.core import orders, parameters, settings, traps, urls
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.orders import NOTHING, InForce, OrderError, Tag
+from crawl_pipeline.core.parameters import DROPPED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
 from crawl_pipeline.lake import Lake
@@ -124,16 +125,27 @@ def forget(
 
 
 def release(lake: Lake, names: Sequence[str], *, now: datetime, by: str | Giver | None = None) -> int:
-    """Order that patterns are not held for traps any more: each HOST/PATTERN as it is shown, or a HOST with all."""
+    """Order that patterns are not held for traps any more, nor parameters dropped.
+
+    Each is HOST/PATTERN or HOST?NAME as it is shown, or a HOST with all.
+    """
     scopes = [_pattern(name) for name in names]
-    acted = lake.scan("patterns", where=pl.col("action").is_in([traps.THROTTLED, traps.BLOCKED]))
+    acted = lake.scan("patterns", where=pl.col("action").is_in([traps.THROTTLED, traps.BLOCKED, DROPPED]))
     known = acted.select("host", "pattern").collect()
     wrong = [
-        f"{name}: nothing is done about this pattern or host, see `crawl sql 'from traps'`"
+        f"{name}: {_why_nothing(known, scope)}; see `crawl sql 'from traps'`"
         for name, scope in zip(names, scopes, strict=True) if known.filter(**scope).is_empty()
     ]  # fmt: skip
     _refuse("these cannot be released", wrong)
     return _give(lake, [{"kind": "release", **scope} for scope in scopes], now, by)
+
+
+def _why_nothing(acted: pl.DataFrame, scope: Row) -> str:
+    others = acted.filter(host=scope["host"])["pattern"].sort().to_list()
+    if not others:
+        return "nothing is done about any pattern of this host"
+    shown = [f"{scope['host']}{pattern}" for pattern in others[:SHOWN]]
+    return f"nothing is done about this pattern; of this host something is done about {', '.join(shown)}"
 
 
 def set_key(
@@ -316,11 +328,13 @@ def _host(name: str) -> Row:
 
 
 def _pattern(name: str) -> Row:
-    """A host, or a host with one of its patterns, which begins with a slash."""
-    host, slash, rest = name.removeprefix("http://").removeprefix("https://").partition("/")
-    if host and rest == traps.REST:
-        return _host(host) | {"pattern": rest}
-    return _host(host) | ({"pattern": slash + rest} if slash else {})
+    """A host, or a host with one of its patterns, which begin with a slash, or of its parameters, which do with `?`."""
+    name = name.removeprefix("http://").removeprefix("https://")
+    end = min((at for mark in ("/", parameters.MARK) if (at := name.find(mark)) >= 0), default=len(name))
+    host, rest = name[:end], name[end:]
+    if host and rest == f"/{traps.REST}":
+        return _host(host) | {"pattern": traps.REST}
+    return _host(host) | ({"pattern": rest} if rest else {})
 
 
 def _site(name: str) -> Row:

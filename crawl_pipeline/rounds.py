@@ -31,7 +31,6 @@ from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.modules.calling import Told
 from crawl_pipeline.planning import Cursors, Plan, SeenSet
-from crawl_pipeline.planning.earlier import EarlierPages
 
 FOLDED = ("frontier", "hosts", "change_frequency", "templates", "patterns")
 TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents", "module_failures")
@@ -126,7 +125,7 @@ class _Shift:
     rules: dict[int, robots.Rules] = field(default_factory=dict)
     seen: SeenSet = field(default_factory=SeenSet)
     contents: ContentSeen = field(default_factory=ContentSeen)
-    earlier: EarlierPages = field(default_factory=EarlierPages)
+    mind: patterning.Learning = field(default_factory=patterning.Learning)
     templates: Templates = field(default_factory=Templates)
     asking: trio.CancelScope = field(default_factory=trio.CancelScope)
     patience_s: float = 0.0
@@ -244,7 +243,7 @@ class _Shift:
         made = harvest.frames(
             plan, cut, self.before, self.visited_before, self.lake.buckets, plan.policy, stored, self.templates, modules
         )  # fmt: skip
-        made["patterns"] = patterning.rows(self.lake, plan, cut, made, self.before, self.earlier)
+        made |= patterning.rows(self.lake, plan, cut, made, self.before, self.mind)
         return module_rows.together(made, module_rows.of_absent(modules, plan.lease) if first else {})
 
     def _settle(

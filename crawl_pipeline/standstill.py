@@ -28,7 +28,6 @@ from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS
 from crawl_pipeline.describing import Templates
 from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, LakeBusy, LakeUnwritable, Lease, LeaseHeld, LeaseLost
-from crawl_pipeline.planning.earlier import EarlierPages
 
 CAUGHT_UP_AT_ONCE = 16
 """Buckets that catch up in one round: what waits for them is in memory together."""
@@ -121,7 +120,7 @@ class Standstill:
         others = changed.join(made["hosts"], on="host", how="anti")
         others = others.with_columns(round=pl.lit(lease.round, pl.Int64), layer=pl.lit("tail"))
         made["hosts"] = pl.concat([made["hosts"], others])
-        made["patterns"] = patterning.rows(lake, plan, NOTHING, made, FRONTIER.empty(), EarlierPages())
+        made |= patterning.rows(lake, plan, NOTHING, made, FRONTIER.empty(), patterning.Learning())
         timings = harvest.Timings(began, self.clock(), (self.clock() - began).total_seconds(), 0.0)
         lake.write_all(lease, made)
         lake.commit(lease, harvest.ledger(plan, NOTHING, {}, made, timings, policy, lake.buckets))

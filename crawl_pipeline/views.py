@@ -129,14 +129,24 @@ with waiting as (
 )
 select p.bucket, p.host, p.pattern, p.action, p.acted_at, p.probe_at, p.trap_score as score,
     p.known_count as known, p.trial_count as judged,
-    p.exact_count + p.near_count + p.thin_count + p.soft404_count as worthless,
+    p.exact_count + p.near_count + p.thin_count + p.soft404_count + coalesce(p.failed_count, 0) as worthless,
     p.exact_count as exact, p.near_count as near, p.thin_count as thin, p.soft404_count as soft404,
+    coalesce(p.failed_count, 0) as failed,
     coalesce(p.own_link_count / nullif(p.out_link_count, 0), 0) as own_link_share,
     coalesce(p.step_link_count / nullif(p.out_link_count, 0), 0) as step_link_share,
     p.new_url_count as new_urls, coalesce(len(p.linked_from), 0) as linking_sites, p.listed, p.examples, p.released_at,
     coalesce(w.waiting, 0) as waiting_on_host
 from patterns p left join waiting w using (host)
-where p.action in ('throttled', 'blocked') or p.released_at is not null
+where p.action in ('throttled', 'blocked', 'dropped') or p.released_at is not null
+"""
+
+_SOFT_404S = """
+select p.bucket, p.round, p.host, p.url, p.url_hash, p.fetched_at, p.title, a.probed_url, a.acted_at as probed_at
+from pages p join (
+    select host, min_by(probed_url, acted_at) as probed_url, min(acted_at) as acted_at
+    from patterns where answer in ('page', 'redirect') group by host
+) a using (host)
+where p.soft404
 """
 
 _DUPLICATES = """
@@ -194,21 +204,24 @@ VIEWS = (
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),
     View(
-        "traps", "a URL pattern that is throttled or blocked, or that a person released, with its evidence", {
+        "traps", "a URL pattern that is throttled or blocked, a parameter that is dropped, or what a person released", {
             "bucket": "host bucket of the host",
             "host": "host name of its URLs",
-            "pattern": "the pattern; `crawl release HOST/PATTERN`, both as they stand here, takes the action back",
-            "action": "throttled: drawn with a tenth of the weight; blocked: all but a probe is left out",
+            "pattern": "the pattern, or ? and a parameter; `crawl release HOSTPATTERN`, both as they stand here, takes "
+                       "the action back",
+            "action": "throttled: drawn with a tenth of the weight; blocked: all but a probe is left out; dropped: "
+                      "URLs are known without the parameter",
             "acted_at": "when that began [UTC]",
             "probe_at": "when another share is let through, to look again; null: not blocked [UTC]",
             "score": "of the sequential test, without what links and names add to it",
             "known": "its known URLs",
-            "judged": "its pages that were judged, each at its first visit",
-            "worthless": "of these, worthless",
-            "exact": "of these, with the same main text as an earlier page of the host",
+            "judged": "its pages that were judged, each at its first visit; of a parameter: pairs of pages",
+            "worthless": "of these, worthless; of a parameter: equal",
+            "exact": "of these, with the same main text as an earlier page of the host; of a parameter: equal",
             "near": "of these, near-duplicates of one",
             "thin": "of these, with next to no text",
             "soft404": "of these, the host's way to say not found",
+            "failed": "of these, answered too slowly, too long or wrongly, while the host answered others",
             "own_link_share": "share of the links of its pages that lead to the same pattern",
             "step_link_share": "share of them that lead to the page's own URL with other numbers",
             "new_urls": "URLs that became known through its pages",
@@ -219,6 +232,19 @@ VIEWS = (
             "released_at": "when a person released it [UTC]",
             "waiting_on_host": "URLs of the host that wait, of all patterns",
         }, _TRAPS,
+    ),
+    View(
+        "soft_404s", "a stored page that is what its host shows for URLs that do not exist", {
+            "bucket": "host bucket the page was stored in",
+            "round": "round that stored it",
+            "host": "host name of its URL",
+            "url": "its URL",
+            "url_hash": "hash64 of the URL; join it with pages.url_hash, frontier.url_hash",
+            "fetched_at": "when the fetch ended [UTC]",
+            "title": "its title",
+            "probed_url": "the first URL that nobody can have made that the host answered so",
+            "probed_at": "when it did [UTC]",
+        }, _SOFT_404S,
     ),
     View(
         "seed_lists", "one tag: what its seed list is, and what came of it", {

@@ -18,7 +18,8 @@ from crawl_pipeline.core.patterns import matches_any
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
 
-KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "file": 5, "link": 6, "image": 7}
+KIND_ORDER = {"seed": 0, "sitemap": 1, "redirect": 2, "canonical": 3, "listed": 4, "file": 5, "link": 6, "image": 7,
+              "probe": 8}  # fmt: skip
 SIX = 6
 """Segments in all from which on a sequence of them that repeats itself is no accident."""
 _FOUND = pl.col("kind").is_in(["link", "image", "file"])

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import polars as pl
 
-from crawl_pipeline.core import orphans, recrawl
+from crawl_pipeline.core import not_found, orphans, recrawl
 from crawl_pipeline.core.outcome import ORDERED, ORPHAN, OUTCOMES, PARKED, retry_after_failure
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER
@@ -86,6 +86,13 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         due_at=pl.when(given_up).then(None).when(kept).then("due_at").otherwise(_due_at(policy)),
         visited_at=pl.when(pl.col("again").is_in(["recrawl", "gone"])).then("ended_at").otherwise("visited_at"),
         moved_count=pl.when(~pl.col("again").is_in(["recrawl", "gone"])).then("moved_count"),
+    )
+    # A made-up URL is asked for again when what it told is old, whatever came of it, and like what is new.
+    told = (pl.col("kind") == not_found.KIND) & pl.col("again").is_in(["recrawl", "gone"])
+    later = pl.col("ended_at") + pl.duration(microseconds=int(policy.traps.probe_s * 1e6))
+    rows = rows.with_columns(
+        due_at=pl.when(told).then(later if policy.recrawl.again else None).otherwise("due_at"),
+        visited_at=pl.when(told).then(None).otherwise("visited_at"),
     )
     # A visit says nothing of who links to a page: an orphan that is still there stays one, and comes back late.
     orphan = (pl.col("status_before") == ORPHAN) & (pl.col("status") == "fetched")

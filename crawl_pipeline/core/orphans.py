@@ -3,7 +3,8 @@
 A link counts while its source says so: it was written in the newest round in which the source was stored (a page) or
 read (a sitemap). A source that was not stored again, since it had not changed (304), failed or was never due, keeps its
 links. So a URL that its sitemap no longer lists is treated like one that no page names; a redirect counts like a link.
-A page's links to itself do not count. Seeds are never orphans: people name them.
+A page's links to itself do not count. Seeds are never orphans: people name them; nor are
+made-up URLs (core.not_found), which no page names.
 
 A sitemap that neither robots.txt nor an index names any more is let go: an orphan too, but never read again, and what
 it named no longer counts. Only being named from robots.txt on counts, so two indexes that name each other do not hold
@@ -83,4 +84,8 @@ def late(visited: pl.Expr, policy: Policy) -> pl.Expr:
 def may_be(kind: pl.Expr, status: pl.Expr) -> pl.Expr:
     """Tell whether a row of `frontier` may be, or is, an orphan."""
     answered = status.is_in(["fetched", ORPHAN, "redirected", "gone", "unfit"])
-    return pl.when(kind == "sitemap").then(answered).otherwise(status.is_in(["fetched", ORPHAN]) & (kind != "seed"))
+    return (
+        pl.when(kind == "sitemap")
+        .then(answered)
+        .otherwise(status.is_in(["fetched", ORPHAN]) & ~kind.is_in(["seed", "probe"]))
+    )

@@ -458,6 +458,16 @@ class Traps(Section):
     linking_sites: PositiveInt = key(3, "other sites that link to URLs of a pattern, from which on it is never blocked")
     thin_tokens: Count = key(10, "tokens of main text under which a page counts as worthless")
     released_s: PositiveFloat = key(2_592_000.0, "s; a pattern that a person released is not blocked again sooner")
+    probes_per_host: Count = key(
+        2, "URLs that nobody can have made that a host is asked for, again after probe_s, to know its soft 404s"
+    )
+    parameter_ordinary: float = key(
+        0.5, "share of equal pages among URLs that differ in a parameter, where the parameter may matter", gt=0, lt=1
+    )
+    parameter_equal: float = key(
+        0.98, "the same where the parameter does not matter; must be more than parameter_ordinary", gt=0, lt=1
+    )
+    parameters: Count = key(50, "parameters that are told apart per host; 0: URLs are crawled with all of them")
     patterns: PositiveInt = key(500, "patterns that are told apart per host; the others count as one")
     signatures: PositiveInt = key(512, "earlier pages of a host that a page is compared with: bounds memory")
 
@@ -465,6 +475,11 @@ class Traps(Section):
     def _trap_is_worse(self) -> Self:
         if self.trap <= self.ordinary:
             raise ValueError(f"traps.trap ({self.trap}) must be more than traps.ordinary ({self.ordinary})")
+        if self.parameter_equal <= self.parameter_ordinary:
+            raise ValueError(
+                f"traps.parameter_equal ({self.parameter_equal}) must be more than traps.parameter_ordinary "
+                f"({self.parameter_ordinary})"
+            )
         return self
 
 

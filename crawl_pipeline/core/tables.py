@@ -110,8 +110,9 @@ COLUMNS = _columns(
     ("origin", pl.String, "", "scheme, host and port; the scope of one robots.txt"),
     ("source_url", pl.String, "", "canonical URL of the page that held the link; null for a seed"),
     ("source_hash", pl.Int64, "", "hash64 of source_url"),
-    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); for "
-                            "modules image (a picture in a page) and file (its ending is one that they want); in "
+    ("kind", pl.String, "", "how it came: seed, link, redirect, canonical, sitemap (a file), listed (in one); probe "
+                            "(a URL that nobody can have made, see core/not_found); for modules image (a picture in a "
+                            "page) and file (its ending is one that they want); in "
                             "`orders` what is asked: seed, policy, pause, resume, set, unset, recrawl, forget, "
                             "release"),
     ("nofollow", pl.Boolean, "", "the link or its page said nofollow"),
@@ -123,7 +124,7 @@ COLUMNS = _columns(
     ("said_rate", pl.Float32, "per day", "how often the page changes by the sitemap's changefreq"),
     # Requests.
     ("request_id", pl.Int64, "", "hash64 of worker, start and URL; identifies one request"),
-    ("cause", pl.String, "", "why it was sent: page, sitemap, robots"),
+    ("cause", pl.String, "", "why it was sent: page, sitemap, robots, probe (to see what is answered)"),
     ("started_at", TIME, "UTC", "when the request, or the round, started"),
     ("ended_at", TIME, "UTC", "when the last byte was read or it was given up; end of the round's fetching"),
     ("first_byte_s", pl.Float64, "s", "from the start to the first byte of the answer"),
@@ -160,6 +161,7 @@ COLUMNS = _columns(
                                               "the host, navigation, advertising"),
     ("removed_share", pl.Float32, "", "share of the text's characters in such lines; over 0.9 nothing was removed"),
     ("noise_share", pl.Float32, "", "the same with lines that are hidden or that the page repeats"),
+    ("soft404", pl.Boolean, "", "the page is what its host shows for URLs that do not exist: see core/not_found"),
     ("thin", pl.Boolean, "", "fewer than ten words of main text: too little to compare"),
     ("main_sketch", pl.Binary, "", "two bits of each number of the MinHash of that version"),
     ("template_count", pl.Int64, "pages", "pages of the host that were counted when that version was read: by the "
@@ -281,16 +283,20 @@ COLUMNS = _columns(
     ("interval_s", pl.Float64, "s", "wait until the next fetch; the date itself is frontier.due_at"),
     # Patterns.
     ("pattern", pl.String, "", "URL pattern of a host: its paths, with a class such as {int} for each segment that is "
-                               "no literal, and the sorted names of its parameters; `*`: all that are too many; of "
-                               "a recrawl of a bucket: what the URLs match, where `*` is any text"),
+                               "no literal, and the sorted names of its parameters; `*`: all that are too many; "
+                               "`?name`: all URLs with this parameter; `/folder/{made-up}`: URLs of a folder that do "
+                               "not exist; of a recrawl of a bucket: what the URLs match, where `*` is any text"),
     ("grown_count", pl.Int64, "URLs", "URLs of the pattern first named by its own pages, or by those of patterns in "
                                       "doubt, since trap_score was last not above 0"),
     ("shape", pl.String, "", "the pattern without its literals"),
-    ("trial_count", pl.Int64, "pages", "pages of the pattern that were judged, each at its first visit"),
-    ("exact_count", pl.Int64, "pages", "of these, with the same main text as an earlier page of the host"),
+    ("trial_count", pl.Int64, "pages", "pages of the pattern that were judged, each at its first visit; of a "
+                                       "parameter: pairs of pages whose URLs differ in it alone"),
+    ("exact_count", pl.Int64, "pages", "of these, with the same main text as an earlier page of the host, or equal"),
     ("near_count", pl.Int64, "pages", "of these, near-duplicates of an earlier page of the host"),
     ("thin_count", pl.Int64, "pages", "of these, with next to no text"),
     ("soft404_count", pl.Int64, "pages", "of these, the host's way to say not found"),
+    ("failed_count", pl.Int64, "pages", "of these, URLs that were answered too slowly, too long or wrongly, while their "
+                                      "host answered others"),
     ("out_link_count", pl.Int64, "links", "links of these pages"),
     ("own_link_count", pl.Int64, "links", "of these, to URLs of the same pattern"),
     ("step_link_count", pl.Int64, "links", "of these, to URLs that differ from the page's own by numbers only"),
@@ -299,12 +305,18 @@ COLUMNS = _columns(
     ("listed", pl.Boolean, "", "a sitemap names a URL of the pattern"),
     ("segments", SEGMENTS, "", "of a shape: its segments that are literals, or may become one, and how many known URLs "
                                "have each"),
-    ("trap_score", pl.Float64, "", "log of how much likelier the pages judged are of a trap than not: see core/traps"),
-    ("action", pl.String, "", "what is done about the pattern: none, throttled, blocked, cleared"),
+    ("trap_score", pl.Float64, "", "log of how much likelier the pages judged are of a trap than not: see core/traps; "
+                                     "of a parameter: the pairs, of one that does not matter (core/parameters)"),
+    ("action", pl.String, "", "what is done about the pattern: none, throttled, blocked, cleared; about a parameter: "
+                                 "dropped"),
     ("acted_at", TIME, "UTC", "when that began"),
     ("probe_at", TIME, "UTC", "when another share of a blocked pattern is let through, to look again"),
     ("released_at", TIME, "UTC", "when a person released the pattern"),
-    ("examples", pl.List(pl.String), "", "latest pages that were judged worthless, and why"),
+    ("examples", pl.List(pl.String), "", "latest pages that were judged worthless, and why; of a parameter pairs"),
+    ("bare_count", pl.Int64, "pairs", "of a parameter: equal pairs of which one URL lacks it"),
+    ("probed_url", pl.String, "", "of a folder: a URL in it that nobody can have made, asked for to see the answer"),
+    ("answer", pl.String, "", "what came of it: not found, page, redirect, other; null: not asked yet"),
+    ("answer_words", pl.List(pl.Int32), "", "if that was a page, hashes of its distinct words"),
     # Templates.
     ("counted_count", pl.Int64, "pages", "pages of the host that were counted, each visit once"),
     ("blocks", pl.List(pl.Int32), "", "short blocks that stood on several of them, by a hash of 32 bits"),
@@ -362,7 +374,7 @@ PAGES = Table(
     ("bucket", "month", "round", "url", "url_hash", "host", "fetched_at", "content_type", "charset", "title", "lang",
      "word_count", "text_hash", "body_hash", "content_round", "body_bytes", "link_count", "canonical_url", "noindex",
      "nofollow", "robots_directives", "usage", "tag", "token_count", "main_hash", "simhash", "minhash",
-     "removed_blocks", "removed_share", "noise_share", "thin"),
+     "removed_blocks", "removed_share", "noise_share", "thin", "soft404"),
 )  # fmt: skip
 CONTENTS = Table(
     "contents", "log", ("round", "body_hash", "charset"), ("month",), ("round",),
@@ -428,9 +440,9 @@ PATTERNS = Table(
     "one URL pattern of a host: what its pages were worth, and what is done about it",
     ("bucket", "layer", "layout", "round", "host", "pattern", "shape", "known_count", "grown_count",
      "trial_count", "exact_count",
-     "near_count", "thin_count", "soft404_count", "out_link_count", "own_link_count", "step_link_count",
+     "near_count", "thin_count", "soft404_count", "failed_count", "out_link_count", "own_link_count", "step_link_count",
      "new_url_count", "linked_from", "listed", "trap_score", "action", "acted_at", "probe_at", "released_at",
-     "examples", "segments"),
+     "examples", "segments", "bare_count", "probed_url", "answer", "answer_words", "location"),
 )  # fmt: skip
 ROUNDS = Table(
     "rounds", "ledger", ("bucket", "round"), ("bucket",), ("round",),

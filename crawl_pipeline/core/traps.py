@@ -38,7 +38,11 @@ from crawl_pipeline.core.tables import PATTERNS
 
 NONE, THROTTLED, BLOCKED, CLEARED = "none", "throttled", "blocked", "cleared"
 GOOD = "good"
-WORTHLESS = {"exact": "exact_count", "near": "near_count", "thin": "thin_count", "soft404": "soft404_count"}
+FAILED = "failed"
+"""The verdict of a URL that was answered too slowly, too long or not as it should be, by a host that answers others: it
+costs more than a page, and may pass, so that it makes a pattern suspicious and never blocks it."""
+WORTHLESS = {"exact": "exact_count", "near": "near_count", "thin": "thin_count", "soft404": "soft404_count",
+             FAILED: "failed_count"}  # fmt: skip
 """Verdicts of worthless pages, and the column that counts each."""
 HELD_BACK = "pattern blocked as a trap"
 """Why a URL of a blocked pattern is left out."""
@@ -94,8 +98,9 @@ class Steps:
         """The score once these pages are judged, one after the other; and if it led to a block that still holds."""
         blocked = False
         for verdict in verdicts:
+            most = self.block if verdict != FAILED else max(score, self.suspicious)
             score += self.good if verdict == GOOD else self.worthless
-            score = min(max(score, self.clear), self.block)
+            score = min(max(score, self.clear), most)
             blocked = score >= self.block or (blocked and score >= self.suspicious)
         return score, blocked
 
@@ -188,7 +193,8 @@ def paths(patterns: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     of likelihood ratios of different pages, so that their sum tests whether all are traps. It takes MANY patterns of
     one path, of which some grow, none is spared and none was cleared.
     """
-    with_query = patterns.filter(pl.col("pattern").str.contains("?", literal=True) & (pl.col("trial_count") > 0))
+    path_and_query = pl.col("pattern").str.contains("?", literal=True) & pl.col("pattern").str.starts_with("/")
+    with_query = patterns.filter(path_and_query & (pl.col("trial_count") > 0))
     bad = ~pl.any_horizontal(spared(policy).values()) & (pl.col("action") != CLEARED)
     sums = with_query.group_by("host", path=url_patterns.path_of("pattern")).agg(
         pl.len().alias("_patterns"), pl.col("trap_score").sum().alias("_score"), bad.all().alias("_bad"),

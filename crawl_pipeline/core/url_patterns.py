@@ -14,6 +14,8 @@ most, so that of millions of words none costs memory. Columns at a time: a round
 Invariant: a pattern depends on the URL and on the literals it is given, never on the order of URLs.
 """
 
+from dataclasses import dataclass
+
 import polars as pl
 
 LITERAL_URLS = 20
@@ -35,16 +37,45 @@ _DATE = r"^(19|20)\d\d(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?|(0[1-9]|1[0-2])
 _TWO_WORDS = r"[A-Za-z]{2,}[-_+.~]+[A-Za-z]{2,}"
 
 
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """URLs taken apart, once for all that is asked of them."""
+
+    found: pl.DataFrame
+    segments: pl.DataFrame
+    shapes: pl.DataFrame
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame) -> "Parsed":
+        """Take apart the URLs of rows with host and url."""
+        found = rows.select("host", "url").unique(maintain_order=True).with_row_index("_url")
+        segments = _segments(found)
+        return cls(found, segments, _shapes(segments, found))
+
+    def named(self, literals: pl.DataFrame | None = None) -> pl.DataFrame:
+        """Host, url, `shape` and `pattern` of each. `literals`: columns WORDS."""
+        patterns = self.shapes.with_columns(pattern="shape")
+        if literals is not None and literals.height:
+            patterns = _with_literals(self.segments, self.shapes, literals)
+        return self.found.join(patterns.select("_url", "shape", "pattern"), on="_url").drop("_url")
+
+    def grown(self, words: pl.DataFrame, rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+        """What is learnt of paths, with those of the URLs (host and url) that became known: see `grown`."""
+        of = self.found.join(rows.select("host", "url").unique(), on=["host", "url"], how="semi").select("_url")
+        candidates = self.segments.filter("candidate").join(of, on="_url").join(self.shapes, on="_url")
+        if candidates.is_empty() and words.is_empty():
+            return words
+        new = candidates.group_by(list(WORDS)).agg(count=pl.len().cast(pl.Int64), literal=pl.lit(value=False))
+        both = pl.concat([words.select(new.columns), new]).group_by(list(WORDS)).agg(
+            pl.col("count").sum(), pl.col("literal").any()
+        )  # fmt: skip
+        both = both.join(known.select("host", "path", "known"), on=["host", "path"], how="left")
+        return _kept(_merged(both.with_columns(literal=pl.col("literal") | _is_frequent()).drop("known")))
+
+
 def keyed(rows: pl.DataFrame, literals: pl.DataFrame | None = None) -> pl.DataFrame:
     """Add `shape` and `pattern` to rows with host and url. `literals`: columns WORDS."""
-    found = rows.select("host", "url").unique().with_row_index("_url")
-    segments = _segments(found)
-    shapes = _shapes(segments, found)
-    patterns = shapes.with_columns(pattern="shape")
-    if literals is not None and literals.height:
-        patterns = _with_literals(segments, shapes, literals)
-    made = found.join(patterns.select("_url", "shape", "pattern"), on="_url")
-    return rows.join(made.drop("_url"), on=["host", "url"], how="left", maintain_order="left")
+    return rows.join(Parsed.of(rows).named(literals), on=["host", "url"], how="left", maintain_order="left")
 
 
 def literals_of(words: pl.DataFrame) -> pl.DataFrame:
@@ -58,15 +89,7 @@ def grown(words: pl.DataFrame, rows: pl.DataFrame, known: pl.DataFrame) -> pl.Da
     words: columns WORDS, count and literal, so far; rows: host and url of new URLs; known: host, path and `known`, how
     many URLs of the path there are with these. Gives the words of the paths that the new URLs have.
     """
-    found = rows.select("host", "url").unique().with_row_index("_url")
-    segments = _segments(found)
-    candidates = segments.filter("candidate").join(_shapes(segments, found), on="_url")
-    new = candidates.group_by(list(WORDS)).agg(count=pl.len().cast(pl.Int64)).with_columns(literal=pl.lit(value=False))
-    both = pl.concat([words.select(new.columns), new]).group_by(list(WORDS)).agg(
-        pl.col("count").sum(), pl.col("literal").any()
-    )  # fmt: skip
-    both = both.join(known.select("host", "path", "known"), on=["host", "path"], how="left")
-    return _kept(_merged(both.with_columns(literal=pl.col("literal") | _is_frequent()).drop("known")))
+    return Parsed.of(rows).grown(words, rows, known)
 
 
 def _is_frequent() -> pl.Expr:

@@ -332,7 +332,8 @@ class Lanes:
         got, scope = request.exchange, self._policy.scope
         content_type = first(got, "content-type")
         of = media_type(content_type)
-        cause = "file" if target.cause == "page" and of and of not in self._policy.fetch.media_types else target.cause
+        is_file = target.cause != "sitemap" and of and of not in self._policy.fetch.media_types
+        cause = "file" if is_file else target.cause
         withheld = scope.no_training == "no_body" and usage.forbids_training(request.usage)
         return Body(
             target.url, cause, got.body, content_type, got.values("x-robots-tag"), withheld, scope.noindex

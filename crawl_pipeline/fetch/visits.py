@@ -32,8 +32,8 @@ class Target:
 
     @property
     def cause(self) -> str:
-        """Why the request will be sent: for a page, or for a sitemap."""
-        return "sitemap" if self.kind == "sitemap" else "page"
+        """Why the request will be sent: for a page, for a sitemap, or to see what is answered."""
+        return self.kind if self.kind in ("sitemap", "probe") else "page"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from crawl_pipeline.core.orders import NOTHING, InForce
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.visits import Elsewhere, HostQueue
 from crawl_pipeline.lake import Lake, Lease
-from crawl_pipeline.planning import listing, spending
+from crawl_pipeline.planning import dropping, listing, spending
 from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
 from crawl_pipeline.planning.catching_up import catch_up
 from crawl_pipeline.planning.catching_up import new_hosts as new_hosts
@@ -88,9 +88,10 @@ def plan(
     in_force = ordering.in_force(lake, before, sight.at, until)
     policy = policy if past else settings.overlay(policy, in_force.settings.values())
     money = spending.read(sight, policy, len(in_hand))
-    state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True), money.prices)
+    dropped = dropping.names(sight, policy)
+    state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True), money.prices, dropped)
     fresh = pl.concat([state.admitted, state.changed, state.brought_forward])
-    due = listing.due(sight, fresh, in_hand, policy, state.released)
+    due = listing.due(sight, fresh, in_hand, policy, state.released, dropped)
     listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds, money.most)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     return Plan(

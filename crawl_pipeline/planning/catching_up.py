@@ -14,7 +14,8 @@ from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
-from crawl_pipeline.planning import evidence, parking
+from crawl_pipeline.planning import dropping, evidence, parking
+from crawl_pipeline.planning.dropping import Names
 from crawl_pipeline.planning.seen import Asked, SeenSet
 from crawl_pipeline.planning.sight import Cursors, Sight
 
@@ -43,14 +44,15 @@ class CaughtUp:
 
 def catch_up(
     sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet,
-    prices: Mapping[int, float | None],
+    prices: Mapping[int, float | None], dropped: Names,
 ) -> CaughtUp:  # fmt: skip
     """Admit what is new; the cursors that come back hold once the round is committed.
 
-    prices: of visits, by bucket.
+    prices: of visits, by bucket; dropped: parameters that do not matter.
     """
     given = _new_orders(sight, cursors)
     links = _with_site(pl.concat([_seeds(given), _new_links(sight, cursors)]))
+    links = dropping.applied(links, dropped, policy)
     stored = sight.rows("hosts").collect()
     hosts = parking.linked(_hosts(sight, stored, links, given, policy, in_force), links, policy)
     known = seen.known(sight, links, cursors, policy)

@@ -1,4 +1,5 @@
-"""Fingerprints of the pages that hosts have shown, kept by a worker while it has their bucket.
+"""What the pages said that hosts have shown, kept by a worker while it has their bucket: fingerprints of those that
+were good, and by URL the content of all, so that URLs that differ in a parameter can be compared (core.parameters).
 
 Reads `pages` once per host and lease; then a worker adds what it finds. Nothing here is truth: what is lost is read
 again, and what is left out for want of room lets a repetition pass for good.
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from crawl_pipeline.core import repeats
+from crawl_pipeline.core.parameters import Known
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.planning import Plan
@@ -23,12 +25,14 @@ class EarlierPages:
     """Fingerprints by host, in the order in which hosts were met last."""
 
     kept: dict[str, pl.DataFrame] = field(default_factory=dict)
+    by_url: dict[str, Known] = field(default_factory=dict)
 
     def of(self, lake: Lake, plan: Plan, hosts: pl.Series, policy: Policy) -> pl.DataFrame:
         """The earlier pages of some hosts, oldest first (columns repeats.SIGNED)."""
         missing = [host for host in hosts if host not in self.kept]
         if missing:
             self.kept |= dict.fromkeys(missing, repeats.NOBODY)
+            self.by_url |= {host: Known(policy.traps.signatures) for host in missing}
             self._read(lake, plan, missing, policy)
         for host in hosts:
             self.kept[host] = self.kept.pop(host)
@@ -43,6 +47,7 @@ class EarlierPages:
         room = sum(rows.height for rows in self.kept.values()) - MOST
         for host in list(self.kept) if room > 0 else ():
             room -= self.kept.pop(host).height
+            self.by_url.pop(host, None)
             if room <= 0:
                 break
 
@@ -51,4 +56,8 @@ class EarlierPages:
         stored = lake.scan("pages", buckets=lake.once_in(plan.lease.buckets), where=among)
         newest = stored.sort("fetched_at").group_by("host", maintain_order=True).tail(policy.traps.signatures)
         pages = newest.drop_nulls("token_count").with_columns(bare_hash=pl.lit(None, pl.Int64))
-        self.add(pages.select(list(repeats.SIGNED)).collect(), policy)
+        found = pages.select(list(repeats.SIGNED)).collect()
+        self.add(found, policy)
+        worded = found.filter(pl.col("token_count") >= policy.traps.thin_tokens).drop_nulls("main_hash")
+        for host, url, content in worded.select("host", "url", "main_hash").iter_rows():
+            self.by_url[host].add(url, content)

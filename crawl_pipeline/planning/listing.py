@@ -17,7 +17,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY
 from crawl_pipeline.fetch.visits import Elsewhere, HostQueue, RobotsAnswer, Target
-from crawl_pipeline.planning import evidence, marking
+from crawl_pipeline.planning import dropping, evidence, marking
 from crawl_pipeline.planning.marking import Marks
 from crawl_pipeline.planning.sight import Sight
 
@@ -76,21 +76,23 @@ class Listed:
 
 
 def due(
-    sight: Sight, fresh: pl.DataFrame, in_hand: Sequence[int], policy: Policy, released: pl.DataFrame | None = None, *,
-    enough: int = ENOUGH,
+    sight: Sight, fresh: pl.DataFrame, in_hand: Sequence[int], policy: Policy, released: pl.DataFrame | None = None,
+    dropped: dropping.Names = dropping.NONE, *, enough: int = ENOUGH,
 ) -> Due:  # fmt: skip
     """What may be asked for now and is not in hand; of large hosts what is enough.
 
     `fresh`: rows of this round, just admitted or changed by an order; they stand for those that are stored;
-    `released`: patterns that people release.
+    `released`: patterns that people release; `dropped`: parameters that do not matter.
     """
-    marks = marking.marks(sight, pl.DataFrame(schema=evidence.RELEASED) if released is None else released, policy)
+    released = pl.DataFrame(schema=evidence.RELEASED) if released is None else released
+    marks = marking.marks(sight, released, policy, dropped)
     stored = marking.treated(_due_in(sight, [0], policy, marks).drop("layer").collect(), marks, policy, sight.now)
     sliced, unread = _of_large_hosts(sight, policy, marks, enough)
     new = fresh.filter(pl.col("due_at") <= sight.now).select(*_DRAWN, *_told(policy, marks))
     old, now = pl.concat([stored, *sliced]), marking.treated(new, marks, policy, sight.now)
     changed = fresh.filter(pl.col("found_at") < sight.now)  # what was admitted is found now, and not stored
     rows = pl.concat([old.join(changed, on="url_hash", how="anti") if changed.height else old, now])
+    rows = dropping.held(sight, rows, dropped, policy)
     return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))) if in_hand else rows, unread)
 
 

@@ -12,8 +12,10 @@ import numpy.typing as npt
 import polars as pl
 
 from crawl_pipeline.core import selection, traps, url_patterns, urls
+from crawl_pipeline.core.parameters import MARK
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.planning.dropping import NONE, Names
 from crawl_pipeline.planning.sight import Sight
 
 _PATHS = {"host": pl.String, "path": pl.String, "known_count": pl.Int64, "trap_score": pl.Float64,
@@ -31,27 +33,29 @@ class Marks:
     """Paths whose patterns are in doubt together: see traps.paths."""
     apart: pl.DataFrame
     """All patterns that are told apart of hosts whose others are marked as one."""
+    dropped: Names
 
     @property
     def hosts(self) -> list[str]:
-        """Hosts that have some."""
-        return self.patterns["host"].unique().to_list()
+        """Hosts that have some, or whose URLs have parameters that do not matter."""
+        return [*{*self.patterns["host"], *self.dropped}]
 
 
-def marks(sight: Sight, released: pl.DataFrame, policy: Policy) -> Marks:
+def marks(sight: Sight, released: pl.DataFrame, policy: Policy, dropped: Names = NONE) -> Marks:
     """Read them, but for those that people release now (host and pattern; null: all of the host)."""
     doubted = pl.col("action").is_in([traps.THROTTLED, traps.BLOCKED]) | (pl.col("trap_score") > 0)
+    doubted &= ~pl.col("pattern").str.starts_with(MARK)
     found = sight.rows("patterns", doubted).select(MARKED).collect()
     found = found.join(released.drop_nulls(), on=["host", "pattern"], how="anti")
     found = found.join(released.filter(pl.col("pattern").is_null()), on="host", how="anti")
     if found.is_empty():
-        return Marks(found, pl.DataFrame(schema=url_patterns.WORDS), pl.DataFrame(schema=_PATHS), found)
+        return Marks(found, pl.DataFrame(schema=url_patterns.WORDS), pl.DataFrame(schema=_PATHS), found, dropped)
     among = pl.col("host").is_in(found["host"].unique().implode())
     rows = sight.rows("patterns", among).collect()
     crowded = found.filter(pattern=traps.REST)["host"].implode()
     return Marks(
         found, url_patterns.literals_of(words(rows)), traps.paths(rows, policy),
-        rows.select("host", "pattern").filter(pl.col("host").is_in(crowded)),
+        rows.select("host", "pattern").filter(pl.col("host").is_in(crowded)), dropped,
     )  # fmt: skip
 
 
