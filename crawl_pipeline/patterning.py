@@ -33,7 +33,7 @@ _MOSTLY = 0.5
 _KEYED = ["host", "pattern", "shape"]
 _VERDICT = {"host": pl.String, "url_hash": pl.Int64, "url": pl.String, "verdict": pl.String, "like": pl.String}
 _FAILURES = frozenset({"timeout", "too_large", "truncated", "decode_error", "protocol_error", "malformed"})
-"""What a URL may do to us while its host answers others: see traps.FAILED."""
+"""What an answer that began may come to (see traps.FAILED); what never began speaks of the host, not of the URL."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ def _learnt(
     answered: list[dict[str, Any]], mind: Learning,
 ) -> tuple[pl.DataFrame, list[tuple[str, str, str]]]:  # fmt: skip
     """The rows of `patterns`, and links to be written: page, URL, kind."""
-    hosts = {urls.host(visit.target.url) for visit in fresh if visit.page or visit.target.url_hash in soft}
+    hosts = {urls.host(visit.target.url) for visit in fresh if visit.request is not None}
     hosts |= {row["host"] for row in answered}
     for frame in (plan.admitted, plan.told, plan.released):
         hosts.update(frame["host"].unique() if frame.height else ())
@@ -140,14 +140,13 @@ def _judged(
 
 
 def _pageless(fresh: Sequence[Visit], soft: Mapping[int, str]) -> pl.DataFrame:
-    """Verdicts of first visits that gave no page but tell something, where their host gave others a page."""
-    answering = {urls.host(visit.target.url) for visit in fresh if visit.page}
+    """Verdicts of first visits that gave no page but tell something of their URL."""
     rows = list[tuple[str, int, str, str, str | None]]()
     for visit in fresh:
         to, host = visit.target, urls.host(visit.target.url)
         if to.url_hash in soft and visit.page is None:
             rows.append((host, to.url_hash, to.url, "soft404", soft[to.url_hash]))
-        elif visit.outcome in _FAILURES and host in answering:
+        elif visit.outcome in _FAILURES and visit.request is not None and visit.request.exchange.status is not None:
             rows.append((host, to.url_hash, to.url, traps.FAILED, None))
     return pl.DataFrame(rows, schema=_VERDICT, orient="row")
 

@@ -221,7 +221,7 @@ VIEWS = (
             "near": "of these, near-duplicates of one",
             "thin": "of these, with next to no text",
             "soft404": "of these, the host's way to say not found",
-            "failed": "of these, answered too slowly, too long or wrongly, while the host answered others",
+            "failed": "of these, URLs whose answer began, and came too slowly, too long or wrongly",
             "own_link_share": "share of the links of its pages that lead to the same pattern",
             "step_link_share": "share of them that lead to the page's own URL with other numbers",
             "new_urls": "URLs that became known through its pages",

@@ -295,8 +295,7 @@ COLUMNS = _columns(
     ("near_count", pl.Int64, "pages", "of these, near-duplicates of an earlier page of the host"),
     ("thin_count", pl.Int64, "pages", "of these, with next to no text"),
     ("soft404_count", pl.Int64, "pages", "of these, the host's way to say not found"),
-    ("failed_count", pl.Int64, "pages", "of these, URLs that were answered too slowly, too long or wrongly, while their "
-                                      "host answered others"),
+    ("failed_count", pl.Int64, "pages", "of these, URLs whose answer began, and came too slowly, too long or wrongly"),
     ("out_link_count", pl.Int64, "links", "links of these pages"),
     ("own_link_count", pl.Int64, "links", "of these, to URLs of the same pattern"),
     ("step_link_count", pl.Int64, "links", "of these, to URLs that differ from the page's own by numbers only"),

@@ -39,8 +39,10 @@ from crawl_pipeline.core.tables import PATTERNS
 NONE, THROTTLED, BLOCKED, CLEARED = "none", "throttled", "blocked", "cleared"
 GOOD = "good"
 FAILED = "failed"
-"""The verdict of a URL that was answered too slowly, too long or not as it should be, by a host that answers others: it
-costs more than a page, and may pass, so that it makes a pattern suspicious and never blocks it."""
+"""The verdict of a URL whose answer began and came too slowly, too long or not as it should: it costs more than a page,
+and may pass, so that it makes a pattern suspicious and never blocks it."""
+COSTS = 3
+"""Worthless pages that such an answer counts for: it holds up its host for as long as dozens of pages."""
 WORTHLESS = {"exact": "exact_count", "near": "near_count", "thin": "thin_count", "soft404": "soft404_count",
              FAILED: "failed_count"}  # fmt: skip
 """Verdicts of worthless pages, and the column that counts each."""
@@ -99,7 +101,7 @@ class Steps:
         blocked = False
         for verdict in verdicts:
             most = self.block if verdict != FAILED else max(score, self.suspicious)
-            score += self.good if verdict == GOOD else self.worthless
+            score += self.good if verdict == GOOD else self.worthless * (COSTS if verdict == FAILED else 1)
             score = min(max(score, self.clear), most)
             blocked = score >= self.block or (blocked and score >= self.suspicious)
         return score, blocked
