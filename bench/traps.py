@@ -27,6 +27,7 @@ from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.reading import InlineReaders
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import FakeWeb
+from crawl_pipeline.testing.held_out_web import held_out
 from crawl_pipeline.testing.trap_web import Labelled, LabelledWeb, web
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -108,6 +109,15 @@ def figures(labelled: LabelledWeb, crawled: Crawled, reachable: frozenset[str]) 
     }  # fmt: skip
 
 
+def unfinished(labelled: LabelledWeb, crawled: Crawled, reachable: frozenset[str]) -> list[tuple[str, int, int, str]]:
+    """Hosts with good pages that were not fetched: how many, how many of them are known, and the trap beside them."""
+    missing = reachable - frozenset(crawled.asked)
+    known = missing & frozenset(crawled.frontier["url"])
+    hosts, waiting = (Counter(url.split("/")[2] for url in urls) for urls in (missing, known))
+    beside = {host: trap.name for host in hosts for trap in labelled.traps if trap.pattern.find(re.escape(host)) >= 0}
+    return [(host, count, waiting[host], beside.get(host, "no trap")) for host, count in hosts.most_common()]
+
+
 def held_good(labelled: LabelledWeb, crawled: Crawled) -> Counter[str]:
     """Patterns by action that hold a good page."""
     counts = Counter[str]()
@@ -141,22 +151,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pages", type=int, default=600, help="of each good site, about")
     parser.add_argument("--stranger-urls", type=int, default=20, help="budget of a site that no seed names")
     parser.add_argument("--baseline", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--held-out", action="store_true", help="a web in other words, which was not looked at")
+    parser.add_argument(
+        "--hours", type=float, help="on the web's clock, at most; default: enough for a host that answers"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    labelled, seconds = web(options.sites, options.pages), 2.5 * options.pages + 1_200
+    of = held_out if options.held_out else web
+    labelled = of(options.sites, options.pages)
+    seconds = 3_600 * options.hours if options.hours else 2.5 * options.pages + 1_200
     reachable = labelled.good
     if options.baseline:
-        calm = crawl(web(options.sites, options.pages, traps=False),
+        calm = crawl(of(options.sites, options.pages, traps=False),
                      policy(options.stranger_urls, traps={"act": "record"}), seconds)  # fmt: skip
         reachable = reachable & frozenset(calm.asked)
     crawled = crawl(labelled, policy(options.stranger_urls), seconds)
     for trap in labelled.traps:
         print(f"  {trap.name:<12} ends by {trap.ends_by:<10} {crawled.of(trap):>6} fetches")
+    for host, left, known, beside in unfinished(labelled, crawled, reachable):
+        print(f"  unfinished: {host} lacks {left} good pages, of which {known} are known and wait; beside: {beside}")
     report(
         "traps", figures(labelled, crawled, reachable),
         [("good_recall", ">=", 0.99), ("trap_share", "<=", 0.02), ("max_fetches_per_trap_pattern", "<=", 50),
          ("good_patterns_blocked", "==", 0)],
-        {"sites": options.sites, "pages": options.pages, "stranger_urls": options.stranger_urls,
+        {"held_out": options.held_out, "sites": options.sites, "pages": options.pages,
+         "stranger_urls": options.stranger_urls,
          "stopped": crawled.stopped}, as_json=options.json,
     )  # fmt: skip
 

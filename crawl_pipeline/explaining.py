@@ -63,8 +63,8 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
     unobeyed = _unobeyed(lake, bucket, facts["orders"])
     facts["robots.txt"] = _robots(lake, bucket, url, policy)
     if known.is_empty():
-        why = _why_dropped(lake, bucket, url) or _why_unknown(lake, policy, url, hosts, in_force, facts)
-        return Explanation(url, _until_then(unobeyed, why), facts)
+        unknown = _why_dropped(lake, bucket, url) or _why_unknown(lake, policy, url, hosts, in_force, facts)
+        return Explanation(url, _until_then(unobeyed, unknown), facts)
     facts["frontier"] = _one(known)
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))

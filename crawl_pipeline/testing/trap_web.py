@@ -38,9 +38,9 @@ class LabelledWeb:
     traps: tuple[Labelled, ...]
 
 
-def web(sites: int = 40, pages: int = 100, *, traps: bool = True) -> LabelledWeb:
-    """So many good sites of about so many pages each; with the traps, or without them."""
-    names = [f"www.good{n}.test" for n in range(sites)]
+def web(sites: int = 40, pages: int = 100, *, traps: bool = True, name: str = "good") -> LabelledWeb:
+    """So many good sites of about so many pages each; with the traps, or without them. All texts follow from `name`."""
+    names = [f"www.{name}{n}.test" for n in range(sites)]
     good = {name: _GOOD[n % len(_GOOD)](name, pages) for n, name in enumerate(names)}
     beside = dict(zip(names, _BESIDE.items(), strict=False)) if traps else {}
     hosts = [_host(name, site, beside.get(name), alone=_ALONE if name == names[0] and traps else {})
