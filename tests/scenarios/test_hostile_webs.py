@@ -67,7 +67,7 @@ def test_endless_folders_end_at_the_path_depth(tmp_path):
 
 
 def test_facets_end_at_the_number_of_parameters_and_the_budget(tmp_path):
-    rules = policy(budget={"query_parameters": 1, "urls_per_host": 100})
+    rules = policy(budget={"query_parameters": 1, "urls_per_host": 100}, traps={"probes_per_host": 0})
     crawl = Crawl(tmp_path, Host("a.test", robots(facets("/shop"), "")), rules=rules)
 
     crawl.seed("http://a.test/").work()
