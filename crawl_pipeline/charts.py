@@ -96,10 +96,10 @@ def png(svg: str, scale: float = 2.0) -> bytes:
     return bytes(vl_convert.svg_to_png(plain(svg), scale=scale))
 
 
-def picture(svg: str, alt: str) -> str:
+def picture(svg: str, alt: str, scale: float = 2.0) -> str:
     """The same chart as Markdown that carries its picture along."""
     said = re.sub(r"[\[\]\\\n]", " ", alt)
-    return f"![{said}](data:image/png;base64,{base64.b64encode(png(svg)).decode()})"
+    return f"![{said}](data:image/png;base64,{base64.b64encode(png(svg, scale)).decode()})"
 
 
 def _room(rows: Rows, value: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from crawl_pipeline.assets import checks
+from crawl_pipeline.assets import checks, pictures
 from crawl_pipeline.assets.rounds import OWNERS
 from crawl_pipeline.resources.lake import LakeResource
 from crawl_pipeline.resources.policy import PolicyResource
@@ -38,6 +38,7 @@ def freshness(buckets: int) -> dg.AssetsDefinition:
         figures = found.figures()
         return dg.MaterializeResult(
             metadata={name: figures[name] for name in _FIGURES if figures[name] is not None}
+            | pictures.of_freshness(figures)
             | {"hosts whose politeness costs most": dg.MetadataValue.md(checks.markdown(found.hosts.head(20))),
                "calibration": dg.MetadataValue.md(checks.markdown(found.calibration))}
         )  # fmt: skip

@@ -93,12 +93,12 @@ def recrawl(buckets: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
 
 def made_at(instance: dg.DagsterInstance, run: dg.DagsterRun) -> datetime:
     """When that was asked for which the run does: its backfill, or the run that it repeats, or the run itself."""
-    for tag in BACKFILLS:
-        if (backfill := run.tags.get(tag)) and (found := instance.get_backfill(backfill)):
-            return datetime.fromtimestamp(found.backfill_timestamp, UTC)
     root = run.tags.get("dagster/root_run_id", run.run_id)
-    first = instance.get_run_record_by_id(root)
-    record = first or instance.get_run_record_by_id(run.run_id)  # the first may have been pruned
+    record = instance.get_run_record_by_id(root) or instance.get_run_record_by_id(run.run_id)  # one may be pruned
+    tags = {**(record.dagster_run.tags if record else {}), **run.tags}
+    for tag in BACKFILLS:
+        if (backfill := tags.get(tag)) and (found := instance.get_backfill(backfill)):
+            return datetime.fromtimestamp(found.backfill_timestamp, UTC)
     assert record is not None
     return record.create_timestamp.replace(tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from crawl_pipeline import corpus
-from crawl_pipeline.assets import checks, duplicates
+from crawl_pipeline.assets import checks, duplicates, pictures
 from crawl_pipeline.assets.rounds import OWNERS, WRITTEN
 from crawl_pipeline.resources.lake import LakeResource
 
@@ -50,7 +50,8 @@ def _report(model: "Report", buckets: int) -> dg.AssetsDefinition:
     def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult[None]:
         rows = corpus.run_model(lake.open(buckets), model.name)
         preview = dg.MetadataValue.md(checks.markdown(rows))
-        return dg.MaterializeResult(metadata={"dagster/row_count": rows.height, "preview": preview})
+        drawn = pictures.of_report(model.name, rows)
+        return dg.MaterializeResult(metadata={"dagster/row_count": rows.height, **drawn, "preview": preview})
 
     return report
 

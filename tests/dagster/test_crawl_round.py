@@ -140,6 +140,14 @@ def test_reports_are_tables_and_promises_are_kept_after_a_crawl(crawl: Crawl, in
     assert result.asset_materializations_for_node("host_coverage")[0].metadata["dagster/row_count"].value == len(NAMES)
     broken = {check.check_name: check.description for check in result.get_asset_check_evaluations() if not check.passed}
     assert broken == {}
+    drawn = {
+        name: value.value for report in ("crawl_progress", "politeness_margins", "host_coverage")
+        for name, value in result.asset_materializations_for_node(report)[0].metadata.items() if "picture" in name
+    }  # fmt: skip
+    assert set(drawn) == {"picture: funnel", "picture: pages per round", "picture: politeness margin",
+                          "picture: host balance"}  # fmt: skip
+    assert all(picture.startswith("![") and "](data:image/png;base64," in picture for picture in drawn.values())
+    assert max(map(len, drawn.values())) < 60_000
 
 
 def failure(result: dg.ExecuteInProcessResult) -> object:
