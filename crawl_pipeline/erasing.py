@@ -38,6 +38,7 @@ FREE = (MERGES, ORDERS, ERASURES)
 NOT_OF_PAGES = ("rounds", "leases", "module_tables", "erasures")
 """Tables that say nothing of single pages or hosts."""
 TRIES = 3
+POLICY = "policy.toml"
 
 Clock = Callable[[], datetime]
 Tell = Callable[[str], None]
@@ -278,9 +279,9 @@ def prove(lake: Lake, marks: Marks, *, tell: Tell = lambda step: None) -> Proof:
     """Search every file below the lake, each column of each table and every other byte."""
     search, store, tables = Search.of(marks), lake.store, lake.tables
     files, size, found, mentions = 0, 0, list[str](), 0
-    # Statistics in the log name the hosts that orders name, and those that are to be left alone.
+    # People's rules name hosts: the policy, orders (in their log's statistics too), and what is to be left alone.
     paused = lake.scan(HOSTS, where=pl.col("paused") & pl.col("host").is_in(sorted(marks.hosts))).collect()
-    named = (ORDERS.name, *([HOSTS.name] if paused.height else []))
+    named = (POLICY, ORDERS.name, *([HOSTS.name] if paused.height else []))
     for file in listed(store):
         folder, _, rest = file.path.partition("/")
         if files % 1_000 == 0:

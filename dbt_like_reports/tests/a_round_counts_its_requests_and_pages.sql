@@ -14,8 +14,8 @@ stored as (
 
 erased as (
     select
-        max(until_at) filter (table_name = 'fetches' and gone_count > 0) as requests_until_at,
-        max(until_at) filter (table_name = 'pages' and gone_count > 0) as pages_until_at
+        max(until_at) filter (table_name = 'fetches') as requests_until_at,
+        max(until_at) filter (table_name = 'pages') as pages_until_at
     from erasures
 ),
 

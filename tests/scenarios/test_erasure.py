@@ -219,6 +219,7 @@ def test_an_erasure_that_was_killed_is_done_by_the_next_one(crawl, step):
     assert done.proof.holds, done.proof.found
     left = holds(crawl.lake.root, PAGE.encode() + b'"', str(urls.url_hash(PAGE)).encode())
     assert {path.partition("/")[0] for path in left} <= {"contents"}
+    assert [result.name for result in corpus.run_tests(crawl.lake) if not result.holds] == []
     assert [text for text in crawl.rows("contents")["text"] if text and text.endswith("word39")] == []
     assert body in crawl.rows("contents")["body"].to_list()
 
