@@ -50,7 +50,7 @@ docs: env  ## write the generated pages of docs/
 bench: env  ## every bench, one after the other
 	@for bench in $(BENCHES); do $(BIN)/python -m bench.$$bench || exit 1; done
 
-BENCHES := crawl fetch recall recrawl dagster_share page fetch_parsers frontier hot_host neardup traps bodies constants modules
+BENCHES := crawl fetch recall recrawl order dagster_share page fetch_parsers frontier hot_host neardup traps bodies constants modules
 
 corpus:  ## Debian's documentation and nginx, which bench.recall and bench.crawl serve (needs root)
 	@bench/corpus.sh

@@ -3,10 +3,22 @@
 Dagster is imported only by the commands that need it, so that all others start at once.
 """
 
-from crawl_pipeline.commands import erasing, exporting, judging, lake, orders, reading, serving, settings, telling, work
+from crawl_pipeline.commands import (
+    erasing,
+    exporting,
+    judging,
+    lake,
+    orders,
+    ranks,
+    reading,
+    serving,
+    settings,
+    telling,
+    work,
+)
 from crawl_pipeline.commands.common import main
 
-COMMANDS = (erasing, exporting, judging, lake, orders, reading, serving, settings, telling, work)
+COMMANDS = (erasing, exporting, judging, lake, orders, ranks, reading, serving, settings, telling, work)
 """Each adds its commands to `main` when it is imported."""
 
 __all__ = ["COMMANDS", "main"]

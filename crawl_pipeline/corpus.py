@@ -203,7 +203,7 @@ def _visible(table: Table, rows: str) -> str:
             f"{selected} where layer = 'base' or {committed}"
             f" qualify row_number() over (partition by {key} order by round desc, layer desc) = 1"
         )
-    if table.kind == "derived":
+    if table.kind == "derived" and "layer" in table.schema:
         newest = "row_number() over (partition by url_hash order by clustering desc, layer desc) = 1"
         return f"select * from ({selected} qualify {newest}) where cluster_id is not null"
     return f"{selected} where {committed}" if table.kind == "log" and "round" in table.schema else selected

@@ -258,6 +258,22 @@ def duplicates(console: Console, figures: dict[str, int | float], largest: pl.Da
     console.print(table)
 
 
+def ranks(console: Console, pages: pl.DataFrame, hosts: pl.DataFrame) -> None:
+    """Print the pages of the highest rank, and the hosts that most other sites link to."""
+    table = Table(box=None, padding=(0, 2), title="rank 1: no link counts for it", title_justify="left")
+    for name in ("rank", "page", "status"):
+        table.add_column(name, justify="right" if name == "rank" else "left")
+    for url, status, rank in pages.iter_rows():
+        table.add_row(f"{rank:,.1f}", escape(printable(url)), status)
+    console.print(table)
+    table = Table(box=None, padding=(0, 2))
+    for name in ("host", "linking sites", "linking hosts", "known URLs", "sum of ranks"):
+        table.add_column(name, justify="left" if name == "host" else "right")
+    for host, sites, of_hosts, known, total in hosts.iter_rows():
+        table.add_row(escape(printable(host)), f"{sites:,}", f"{of_hosts:,}", f"{known:,}", f"{total:,.1f}")
+    console.print(table)
+
+
 def fresh(console: Console, found: Freshness) -> None:
     """Print expected freshness beside the bound, what hosts' politeness costs, and the calibration."""
     if found.expected is None or found.best is None:

@@ -14,7 +14,7 @@ import polars as pl
 
 from crawl_pipeline import describing, module_rows, storing, valuing
 from crawl_pipeline.contents import Stored
-from crawl_pipeline.core import frontier, not_found, orders, recrawl, trust, urls, validators
+from crawl_pipeline.core import frontier, importance, not_found, orders, recrawl, trust, urls, validators
 from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.retry_after import http_date
@@ -79,7 +79,12 @@ def frames(
     forgotten = set(before.filter(pl.col("status") == "forgotten")["url_hash"])
     kept = replace(cut, visits=[visit for visit in real if visit.target.url_hash not in forgotten])
     made = {
-        "links": _remembered(_links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy), plan),
+        "links": _with_cash(
+            _remembered(_links(kept, buckets, dict(before.select("host", "tag").iter_rows()), policy), plan),
+            plan,
+            before,
+            policy,
+        ),
         "fetches": _fetches(cut.requests, plan),
         "pages": storing.pages(kept.visits, described.pages, stored, plan.lease.round, policy),
         "contents": storing.contents(kept.visits, stored, policy, modules.keepers),
@@ -146,6 +151,11 @@ def _remembered(links: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     sites = {host: urls.site(host) for host in links["host"].unique()} if plan.in_force.sites else {}
     site = pl.col("host").replace_strict(sites, default=None, return_dtype=pl.String)
     return links.with_columns(site=site).filter(~orders.is_forgotten(plan.in_force)).drop("site")
+
+
+def _with_cash(links: pl.DataFrame, plan: Plan, before: pl.DataFrame, policy: Policy) -> pl.DataFrame:
+    """Links with what first visits hand on of their rank, once there is a ranking."""
+    return links if plan.ranks_seen is None else importance.handed_on(links, before, policy)
 
 
 def _page_links(visits: Sequence[Visit]) -> pl.DataFrame:
@@ -321,7 +331,8 @@ def ledger(
                 "links_read_count": plan.links_read.get(bucket, 0), "admitted_count": admitted.get(bucket, 0),
                 "refused": refused.get(bucket, []), "wire_bytes": wire.get(bucket, 0),
                 "links_to": links_to.get(bucket, [0] * buckets), "links_seen": plan.cursors.links_seen[bucket],
-                "orders_seen": plan.cursors.orders_seen[bucket], "known_count": plan.cursors.known_count[bucket],
+                "orders_seen": plan.cursors.orders_seen[bucket], "ranks_seen": plan.ranks_seen,
+                "known_count": plan.cursors.known_count[bucket],
                 "parked_count": parked.get(bucket, 0),
                 "due_count": due.get(bucket, 0), "next_due_at": next_due.get(bucket),
                 "plan_s": timings.plan_s, "fetch_s": timings.fetch_s, "note": _note(bucket, selected, left_out),

@@ -30,7 +30,7 @@ from crawl_pipeline.fetch.reading import InlineReaders, Readers
 from crawl_pipeline.fetch.visits import Cut
 from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.modules.calling import Told
-from crawl_pipeline.planning import Cursors, Plan, SeenSet
+from crawl_pipeline.planning import Cursors, Plan, Ranks, SeenSet
 
 FOLDED = ("frontier", "hosts", "change_frequency", "templates", "patterns")
 TIDIED = ("rounds", "fetches", "links", "robots", "pages", "contents", "module_failures")
@@ -124,6 +124,7 @@ class _Shift:
     visited_before: pl.DataFrame = field(default_factory=CHANGE_FREQUENCY.empty)
     rules: dict[int, robots.Rules] = field(default_factory=dict)
     seen: SeenSet = field(default_factory=SeenSet)
+    ranks: Ranks = field(default_factory=Ranks)
     contents: ContentSeen = field(default_factory=ContentSeen)
     mind: patterning.Learning = field(default_factory=patterning.Learning)
     templates: Templates = field(default_factory=Templates)
@@ -178,6 +179,7 @@ class _Shift:
             seconds,
             before=self.in_force,
             seen=self.seen,
+            ranks=self.ranks,
         )
         self.in_force = plan.in_force
         if plan.policy.id != self.kept_policy:

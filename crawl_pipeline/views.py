@@ -149,6 +149,12 @@ from pages p join (
 where p.soft404
 """
 
+_PAGE_RANKS = """
+select r.page_rank as rank, f.url, f.host, f.status, f.score, f.band, h.linking_site_count as linking_sites,
+    f.visited_at, r.url_hash, r.ranking
+from ranks r join frontier f on f.url_hash = r.url_hash left join host_ranks h on h.host = f.host
+"""
+
 _DUPLICATES = """
 select url, canonical, reason, similarity, host, since_at, cluster_id, url_hash
 from clusters where canonical <> url
@@ -200,6 +206,20 @@ VIEWS = (
             "cluster_id": "hash of the text that represents the cluster; join it with clusters.cluster_id",
             "url_hash": "hash64 of the URL; join it with pages.url_hash, frontier.url_hash",
         }, _DUPLICATES,
+    ),
+    View(
+        "page_ranks", "a known URL that a link counts for, with its rank", {
+            "rank": COLUMNS["page_rank"].meaning,
+            "url": "canonical URL",
+            "host": "host name of the URL",
+            "status": "frontier state of the URL",
+            "score": "priority within 0 and 1 when the URL was last selected, or admitted",
+            "band": "priority class of that score",
+            "linking_sites": "other sites that link to its host",
+            "visited_at": COLUMNS["visited_at"].meaning,
+            "url_hash": "hash64 of the URL; join it with pages.url_hash, links.url_hash",
+            "ranking": COLUMNS["ranking"].meaning,
+        }, _PAGE_RANKS,
     ),
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),

@@ -19,7 +19,18 @@ from typing import NamedTuple
 import polars as pl
 
 from crawl_pipeline.core import urls
-from crawl_pipeline.core.tables import CHANGE_FREQUENCY, CONTENTS, FETCHES, HOSTS, LINKS, MERGES, ORDERS, TABLES, Table
+from crawl_pipeline.core.tables import (
+    CHANGE_FREQUENCY,
+    CONTENTS,
+    FETCHES,
+    HOST_GRAPH,
+    HOSTS,
+    LINKS,
+    MERGES,
+    ORDERS,
+    TABLES,
+    Table,
+)
 
 KEY = ("content_round", "body_hash", "charset")
 """What a page names its content by."""
@@ -122,6 +133,7 @@ def _links_gone(marks: Marks) -> pl.Expr:
 _GONE: Mapping[str, Callable[[Marks], pl.Expr]] = {
     CONTENTS.name: _contents_gone,
     FETCHES.name: lambda marks: pl.col("host").is_in(sorted(marks.hosts)),
+    HOST_GRAPH.name: lambda marks: pl.any_horizontal(pl.col("host", "source_host").is_in(sorted(marks.hosts))),
     HOSTS.name: lambda marks: of_page(HOSTS, marks) & ~PAUSED,
     LINKS.name: _links_gone,
     MERGES.name: lambda marks: _in(pl.col("cluster_before"), marks.digests) | _in(pl.col("cluster_id"), marks.digests),

@@ -87,6 +87,15 @@ class Bands(Section):
     depth_share: float = key(0.7, "share of the score kept per link of distance from a seed", gt=0, le=1)
 
 
+class Rank(Section):
+    """How important a page is by the links that lead to it: what `crawl rank` makes of them."""
+
+    same_host: float = key(0.3, "what a link within a host counts; one from another host counts 1", ge=0, le=1)
+    full_at: PositiveFloat = key(
+        16.0, "rank from which a page has full importance (score 1); 1 is a page that nothing links to"
+    )
+
+
 class Politeness(Section):
     """What every host is promised: one request at a time, and a gap from its end to the next start."""
 
@@ -510,6 +519,7 @@ class Policy(Section):
     agent: Agent
     round: Round = Round()
     bands: Bands = Bands()
+    rank: Rank = Rank()
     politeness: Politeness = Politeness()
     robots: Robots = Robots()
     fetch: Fetch = Fetch()

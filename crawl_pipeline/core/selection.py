@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from crawl_pipeline.core import blocks, merit, politeness, sharing, traps, trust
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.politeness import HostPace
+
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +167,25 @@ def pace_of(row: dict[str, object]) -> HostPace:
 
 
 def draws(due: pl.DataFrame, policy: Policy, seed: int) -> pl.Series:
-    """The key of each due URL in the weighted draw: the smallest come first. `factor`, if given, is of its weight."""
+    """The key of each due URL in the weighted draw: the smallest come first. `factor`, if given, is of its weight.
+
+    Chance decides how often a band gets its turn; whose turn it is in a band goes by `mass`, where there is one.
+    """
     weights = np.array(policy.bands.weights)[np.clip(due["band"].to_numpy(), 1, len(policy.bands.weights)) - 1]
     if "factor" in due.columns:
         weights = weights * due["factor"].to_numpy()
-    return pl.Series("draw", -np.log(uniform(due["url_hash"].to_numpy(), seed)) / weights)
+    keys = -np.log(uniform(due["url_hash"].to_numpy(), seed)) / weights
+    return pl.Series("draw", _by_mass(keys, due["mass"].to_numpy(), weights) if "mass" in due.columns else keys)
+
+
+def _by_mass(keys: Numbers, mass: Numbers, weights: Numbers) -> Numbers:
+    """Deal the keys of URLs of equal weight out again, the smallest to the largest mass; equals keep their order."""
+    dealt = np.empty_like(keys)
+    for weight in np.unique(weights):
+        places = np.flatnonzero(weights == weight)
+        drawn = places[np.argsort(keys[places], kind="stable")]
+        dealt[drawn[np.argsort(-mass[drawn], kind="stable")]] = keys[drawn]
+    return dealt
 
 
 def _on_trial(drawn: pl.DataFrame) -> pl.Expr:
@@ -179,7 +196,7 @@ def _on_trial(drawn: pl.DataFrame) -> pl.Expr:
     return pl.col("trial").is_not_null() & beyond
 
 
-def uniform(hashes: "np.typing.NDArray[np.int64]", seed: int) -> "np.typing.NDArray[np.float64]":
+def uniform(hashes: npt.NDArray[np.int64], seed: int) -> Numbers:
     """Numbers within (0, 1], one per hash and seed: splitmix64 (Steele, Lea, Flood 2014) of their sum."""
     with np.errstate(over="ignore"):
         z = hashes.astype(np.uint64) + np.uint64(seed % 2**64) * np.uint64(0x9E3779B97F4A7C15)

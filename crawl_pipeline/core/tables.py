@@ -265,8 +265,20 @@ COLUMNS = _columns(
     ("listed_until_at", TIME, "UTC", "up to when the turns of URLs from sitemaps are given out"),
     ("linking_sites", pl.List(pl.Int64), "", "hash64 of other sites that link to the host, 32 at most; not kept for "
                                              "sites that a seed names"),
+    ("linking_site_count", pl.Int64, "sites", "other sites that link to the host, counted over the whole graph by a "
+                                              "ranking; in `hosts` kept where `linking_sites` is full"),
     ("texts", pl.List(pl.Int64), "", "the 32 smallest text hashes of its pages: from them follows how many there are; "
                                      "not kept for sites that a seed names"),
+    # Ranks.
+    ("ranking", pl.Int64, "", "number of the ranking; 1 is the first"),
+    ("page_rank", pl.Float32, "", "PageRank in units of a page that no link counts for: see core/page_rank"),
+    ("rank_sum", pl.Float64, "", "sum of the ranks of the host's known URLs"),
+    ("cash", pl.Float32, "", "what the source hands to the URL of its rank: written once there was a ranking, for a "
+                             "page's first visit"),
+    ("source_host", pl.String, "", "host name of source_url"),
+    ("host_link_count", pl.Int64, "links", "links from pages of one host to pages of the other"),
+    ("linking_host_count", pl.Int64, "hosts", "other hosts that link to the host"),
+    ("ranks_seen", pl.Int64, "", "version of `ranks` that the round was planned with; null: there was no ranking"),
     # Change frequency.
     ("visit_count", pl.Int32, "fetches", "fetches that told whether the page had changed"),
     ("change_count", pl.Int32, "fetches", "of these, how many found another main text"),
@@ -357,7 +369,7 @@ LINKS = Table(
     "links", "log", ("round", "url_hash", "source_hash", "kind"), (), ("target_bucket", "host"),
     "a URL addressed to the bucket that owns its site",
     ("target_bucket", "source_bucket", "round", "url", "url_hash", "host", "source_url", "source_hash", "kind",
-     "nofollow", "depth", "hops", "tag", "lastmod_at", "said_rate"),
+     "nofollow", "depth", "hops", "tag", "lastmod_at", "said_rate", "cash"),
 )  # fmt: skip
 FETCHES = Table(
     "fetches", "log", ("request_id",), ("bucket",), ("host", "started_at"),
@@ -405,8 +417,9 @@ HOSTS = Table(
     "one host",
     ("bucket", "layer", "layout", "round", "host", "site", "region", "seeded", "paused", "next_allowed_at",
      "crawl_delay_s", "download_s", "backoff_s", "aside_s", "troubled_at", "calm_count", "failures", "robots",
-     "known_count", "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites", "texts",
-     "listed_until_at", "validators_checked", "validators_lied", "sitemap_dates", "page_dates", "rate_sum",
+     "known_count", "parked_count", "fetched_count", "day", "day_count", "addresses", "linking_sites",
+     "linking_site_count", "texts", "listed_until_at", "validators_checked", "validators_lied", "sitemap_dates",
+     "page_dates", "rate_sum",
      "rate_count", "said_wrong_count", "found_at"),
 )  # fmt: skip
 CHANGE_FREQUENCY = Table(
@@ -443,12 +456,28 @@ PATTERNS = Table(
      "new_url_count", "linked_from", "listed", "trap_score", "action", "acted_at", "probe_at", "released_at",
      "examples", "segments", "bare_count", "probed_url", "answer", "answer_words", "location"),
 )  # fmt: skip
+RANKS = Table(
+    "ranks", "derived", ("url_hash",), (), ("bucket", "url_hash"),
+    "one known URL that a link counts for: how important it is by the links that lead to it",
+    ("bucket", "ranking", "url_hash", "page_rank"),
+)  # fmt: skip
+HOST_RANKS = Table(
+    "host_ranks", "derived", ("host",), (), ("bucket", "host"),
+    "one host with known URLs: its rank, and how many others link to it",
+    ("bucket", "ranking", "host", "site", "known_count", "rank_sum", "linking_host_count", "linking_site_count"),
+)  # fmt: skip
+HOST_GRAPH = Table(
+    "host_graph", "derived", ("source_host", "host"), (), ("host", "source_host"),
+    "one host that links to another",
+    ("ranking", "source_host", "host", "host_link_count"),
+)  # fmt: skip
 ROUNDS = Table(
     "rounds", "ledger", ("bucket", "round"), ("bucket",), ("round",),
     "one round of one bucket; writing it is the round's commit",
     ("bucket", "round", "epoch", "worker", "policy_id", "seed", "started_at", "ended_at", "selected_count",
      "outcomes", "left_out", "links_read_count", "admitted_count", "refused", "request_count", "page_count",
-     "content_count", "wire_bytes", "links_to", "links_seen", "orders_seen", "known_count", "parked_count", "due_count",
+     "content_count", "wire_bytes", "links_to", "links_seen", "orders_seen", "ranks_seen",
+     "known_count", "parked_count", "due_count",
      "next_due_at", "seen_asked_count", "seen_maybe_count", "seen_false_count", "price",
      "budget_left", "plan_s", "fetch_s", "note"),
 )  # fmt: skip
@@ -479,7 +508,7 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         LINKS, FETCHES, PAGES, CONTENTS, ORDERS, ROBOTS, FRONTIER, HOSTS, CHANGE_FREQUENCY, TEMPLATES, PATTERNS,
-        CLUSTERS, MERGES, ROUNDS, LEASES,
+        CLUSTERS, MERGES, RANKS, HOST_RANKS, HOST_GRAPH, ROUNDS, LEASES,
         MODULE_FAILURES, MODULE_TABLES, ERASURES,
     )
 }  # fmt: skip

@@ -7,7 +7,8 @@ which costs its owner nothing, stays small.
 
     allowance = min(full, max(trust_first, trust_first_share x full) x sqrt(1 + linking sites) + trust_growth x texts)
 
-Evidence is small and can be united over the hosts of a site: up to MOST hashes of linking sites, and the MOST smallest
+Evidence is small and can be united over the hosts of a site: up to MOST hashes of linking sites, whose number a ranking
+counts where there are more (of a site the most that one of its hosts has), and the MOST smallest
 hashes of texts (Bar-Yossef et al. 2002: of n even numbers within 0 and 1 the k-th smallest lies near k / n). No more
 texts are believed than pages were asked for, so hashes made to be small gain nothing.
 
@@ -42,7 +43,7 @@ def limits(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     rows = known.select(
         "host", "site", trusted=pl.col("seeded").any().over("site"),
         host_known="known_count", host_parked=pl.col("parked_count").fill_null(0),
-        host_linking=_count("linking_sites"), host_texts=_texts(pl.col("fetched_count")),
+        host_linking=_linking(_count("linking_sites")), host_texts=_texts(pl.col("fetched_count")),
         host_full=_own({name: rule.urls for name, rule in policy.host.items()}, budget.urls_per_host),
         host_full_day=_own(
             {name: rule.fetches_per_day for name, rule in policy.host.items()}, budget.fetches_per_host_day
@@ -60,12 +61,14 @@ def limits(hosts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
 
 def with_new(hosts: pl.DataFrame, named: pl.DataFrame) -> pl.DataFrame:
     """Rows of `hosts` for the sites that are named (host, site), with a blank row for each host that is new."""
-    columns = ["host", "site", "seeded", "known_count", "parked_count", "linking_sites", "texts", "fetched_count"]
+    columns = ["host", "site", "seeded", "known_count", "parked_count", "linking_sites", "linking_site_count", "texts",
+               "fetched_count"]  # fmt: skip
     known = hosts.select(columns).join(named.select("site").unique(), on="site", how="semi")
     fresh = named.select("host", "site").unique("host").join(known, on="host", how="anti")
     blank = fresh.with_columns(
         seeded=pl.lit(value=False), known_count=pl.lit(0, pl.Int64), parked_count=pl.lit(0, pl.Int64),
-        linking_sites=pl.lit(None, _HASHES), texts=pl.lit(None, _HASHES), fetched_count=pl.lit(0, pl.Int64),
+        linking_sites=pl.lit(None, _HASHES),
+        linking_site_count=pl.lit(None, pl.Int64), texts=pl.lit(None, _HASHES), fetched_count=pl.lit(0, pl.Int64),
     )  # fmt: skip
     return pl.concat([known, blank.select(columns)])
 
@@ -126,11 +129,13 @@ def _of_sites(hosts: pl.DataFrame) -> pl.LazyFrame:
     if hosts["seeded"].all():  # as in most lakes: they have their whole budgets without it
         return pl.LazyFrame(schema={"site": pl.String, "site_linking": pl.Int64, "site_texts": pl.Int64})
     others = hosts.lazy().filter(~pl.col("seeded").any().over("site"))
-    both = others.group_by("site").agg(pl.col("fetched_count").sum())
+    both = others.group_by("site").agg(pl.col("fetched_count").sum(), pl.col("linking_site_count").max())
     for column in ("linking_sites", "texts"):
         values = others.select("site", value=column).explode("value").drop_nulls()
         both = both.join(_smallest(values, "site", column), on="site", how="left")
-    return both.select("site", site_linking=_count("linking_sites"), site_texts=_texts(pl.col("fetched_count")))
+    return both.select(
+        "site", site_linking=_linking(_count("linking_sites")), site_texts=_texts(pl.col("fetched_count"))
+    )
 
 
 def _united(hosts: pl.DataFrame, found: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -149,6 +154,11 @@ def _smallest(values: pl.LazyFrame, per: str, column: str) -> pl.LazyFrame:
 
 def _count(column: str) -> pl.Expr:
     return pl.col(column).list.len().fill_null(0).cast(pl.Int64)
+
+
+def _linking(kept: pl.Expr) -> pl.Expr:
+    """How many sites link: those that are kept, or as many as a ranking has counted."""
+    return pl.max_horizontal(kept, pl.col("linking_site_count").fill_null(0))
 
 
 def _texts(asked: pl.Expr) -> pl.Expr:

@@ -5,6 +5,6 @@ a module and names it in PARTS. Nothing here starts by itself: schedules and sen
 starts them.
 """
 
-from crawl_pipeline.jobs import archive, duplicates, freshness, maintenance, people, recrawl, reports, rounds
+from crawl_pipeline.jobs import archive, duplicates, freshness, maintenance, people, ranks, recrawl, reports, rounds
 
-PARTS = (rounds, recrawl, duplicates, freshness, reports, maintenance, people, archive)
+PARTS = (rounds, recrawl, duplicates, ranks, freshness, reports, maintenance, people, archive)

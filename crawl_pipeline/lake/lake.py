@@ -28,6 +28,7 @@ from crawl_pipeline.lake import (
     moving,
     past,
     probing,
+    ranking,
     sweeping,
     tidying,
     visible,
@@ -41,6 +42,7 @@ from crawl_pipeline.lake.layouts import Layout
 from crawl_pipeline.lake.leases import Lease
 from crawl_pipeline.lake.moving import Move
 from crawl_pipeline.lake.probing import Probed
+from crawl_pipeline.lake.ranking import Ranking
 from crawl_pipeline.lake.visible import Wanted
 
 MOST_BUCKETS = 1024
@@ -377,6 +379,23 @@ class Lake:
     def fold_clusters(self, *, least: int = deriving.ROWS, most: int = deriving.ROUNDS) -> bool:
         """Merge what clusterings changed into one base once that is long; say if so."""
         return deriving.fold(self._tables["clusters"], self._tables["merges"], least=least, most=most)
+
+    def ranking(self, version: int | None = None) -> Ranking:
+        """The ranking in force, or that of a version of `ranks`, and how far it read."""
+        return ranking.standing(self._tables["ranks"], range(MOST_BUCKETS), version)
+
+    def hosts_lag(self, number: int) -> bool:
+        """Whether what a ranking says of hosts was not written: it was cut short."""
+        return min(ranking.told(self._tables[name]) for name in ("host_ranks", "host_graph")) < number
+
+    def commit_ranking(self, before: Ranking, ranks: pl.DataFrame, seen: Mapping[int, int]) -> Ranking:
+        """Write all ranks, and how far was read for them; raise Overtaken if another ranking was at work."""
+        return ranking.commit(self._tables["ranks"], before, ranks, seen, self.layout)
+
+    def tell_of_hosts(self, made: Ranking, hosts: pl.DataFrame, graph: pl.DataFrame) -> None:
+        """Write what a ranking says of hosts (rows of `host_ranks` and `host_graph`), unless a later one has."""
+        for name, rows in (("host_ranks", hosts), ("host_graph", graph)):
+            ranking.tell(self._tables[name], made.number, rows)
 
     def size(self, table: str | Table) -> Size:
         """What is live in a table."""

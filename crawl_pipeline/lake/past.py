@@ -33,7 +33,16 @@ def before(tables: Mapping[str, DeltaTable], buckets: Sequence[int], round_: int
     found = {name: _before(tables[name], buckets, round_) for name in TRAVELS}
     for name in TRAVELS[1:]:
         _check(tables[name], found[name], buckets)
-    return found | {name: tables[name].read(_version) for name in tables if name not in TRAVELS}
+    found["ranks"] = _ranks_seen(tables["rounds"], buckets, round_)
+    _check(tables["ranks"], found["ranks"], None)
+    return found | {name: tables[name].read(_version) for name in tables if name not in found}
+
+
+def _ranks_seen(rounds: DeltaTable, buckets: Sequence[int], round_: int) -> int:
+    """The version of `ranks` that the round was planned with; 0, without any, if there was no ranking."""
+    live = rounds.live().filter(pl.col("bucket").is_in(buckets))
+    rows = rounds.rows(live).filter(pl.col("round") == round_, pl.col("bucket").is_in(buckets))
+    return rows.select(pl.col("ranks_seen").max()).collect().item() or 0
 
 
 def _before(table: DeltaTable, buckets: Sequence[int], round_: int) -> int:
@@ -55,9 +64,10 @@ def _reached(table: DeltaTable, version: int, buckets: Sequence[int], round_: in
     return live.filter(pl.col("bucket").is_in(buckets) & (pl.col("max_round") >= round_)).height > 0
 
 
-def _check(table: DeltaTable, version: int, buckets: Sequence[int]) -> None:
+def _check(table: DeltaTable, version: int, buckets: Sequence[int] | None) -> None:
     try:
-        live = table.live(version).filter(pl.col("bucket").is_in(buckets))
+        live = table.live(version)
+        live = live if buckets is None else live.filter(pl.col("bucket").is_in(buckets))
         table.rows(live).select(pl.len()).collect()  # reads the footer of each file
     except (DeltaError, OSError, pl.exceptions.ComputeError) as trouble:
         raise TooLongAgo(f"version {version} of {table.table.name!r} has been deleted") from trouble

@@ -44,9 +44,9 @@ def addressee(table: Table) -> str | None:
 
 def scan(tables: Mapping[str, DeltaTable], table: Table, wanted: Wanted) -> pl.LazyFrame:
     """Give the visible rows."""
-    if table.kind == "derived":
+    if table.kind == "derived" and "layer" in table.column_names:
         return _derived(tables[table.name], wanted)
-    if table.kind in ("ledger", "control") or owner(table) is None:
+    if table.kind in ("derived", "ledger", "control") or owner(table) is None:
         return _plain(tables[table.name], wanted)
     if table.kind == "state":
         return _state(tables, table, wanted)

@@ -21,6 +21,7 @@ from crawl_pipeline.planning.catching_up import PEOPLE as PEOPLE
 from crawl_pipeline.planning.catching_up import catch_up
 from crawl_pipeline.planning.catching_up import new_hosts as new_hosts
 from crawl_pipeline.planning.listing import Rules
+from crawl_pipeline.planning.ranks import Ranks as Ranks
 from crawl_pipeline.planning.seen import Asked as Asked
 from crawl_pipeline.planning.seen import SeenSet as SeenSet
 from crawl_pipeline.planning.sight import Cursors as Cursors
@@ -66,6 +67,8 @@ class Plan:
     released: pl.DataFrame
     """Patterns that people released since the last round."""
     spending: Spending
+    ranks_seen: int | None
+    """The version of `ranks` that was planned with."""
     next_at: datetime | None
     """When there may be something to ask, if there is nothing now: the next due date, or a waiting host's time."""
 
@@ -73,7 +76,7 @@ class Plan:
 def plan(
     lake: Lake, lease: Lease, cursors: Cursors, policy: Policy, now: datetime, in_hand: Sequence[int], rules: Rules,
     seconds: float | None = None, past: Past | None = None, before: InForce = NOTHING,
-    seen: SeenSet | None = None,
+    seen: SeenSet | None = None, ranks: Ranks | None = None,
 ) -> Plan:  # fmt: skip
     """Catch up and select.
 
@@ -81,7 +84,7 @@ def plan(
     `rules`: parsed robots.txt by id, kept warm; `seconds`: time left to ask in, if that is less than a round; `past`:
     plan as it would have been done then; `before`: what orders came to when last looked at, kept warm. Nothing needs
     the lease to be held but the commit of what is planned. `seen`: filters of this lease's buckets, kept warm; without
-    them the frontier alone is asked.
+    them the frontier alone is asked; `ranks`: likewise, of the ranking in force.
     """
     sight = Sight(lake, lease, past.at, now, past.until) if past else Sight(lake, lease, lake.versions(), now)
     until = max(past.until.orders_seen.values()) if past else None
@@ -89,9 +92,11 @@ def plan(
     policy = policy if past else settings.overlay(policy, in_force.settings.values())
     money = spending.read(sight, policy, len(in_hand))
     dropped = dropping.names(sight, policy)
-    state = catch_up(sight, cursors, policy, in_force, seen or SeenSet(exact=True), money.prices, dropped)
+    state = catch_up(
+        sight, cursors, policy, in_force, seen or SeenSet(exact=True), money.prices, dropped, ranks or Ranks()
+    )
     fresh = pl.concat([state.admitted, state.changed, state.brought_forward])
-    due = listing.due(sight, fresh, in_hand, policy, state.released, dropped)
+    due = listing.due(sight, fresh, in_hand, policy, state.released, dropped, state.scores)
     listed = listing.make_list(sight, due.rows, fresh, state.hosts, policy, rules, seconds, money.most)
     next_due_at = listing.next_due(sight, listed.fetch_list)
     return Plan(
@@ -103,7 +108,7 @@ def plan(
         fetch_list=listed.fetch_list, left_out=listed.left_out, visited_before=listed.visited_before,
         queues=listed.queues, next_due_at=next_due_at, elsewhere=listing.elsewhere(sight, state.hosts, policy),
         seen_asked=state.asked, told=state.told, released=state.released,
-        spending=replace(money, unpaid=listed.unpaid),
+        spending=replace(money, unpaid=listed.unpaid), ranks_seen=state.scores.seen,
         next_at=_next_at(
             [*next_due_at.values(), *state.brought_forward["due_at"].filter(state.brought_forward["due_at"] > now),
              *selection.turns(due.rows.filter(pl.col("barred").is_null()), state.hosts, policy, now)],

@@ -15,7 +15,9 @@ from crawl_pipeline.core.outcome import PARKED
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, LINKS
 from crawl_pipeline.planning import dropping, evidence, parking
+from crawl_pipeline.planning import ranks as ranking
 from crawl_pipeline.planning.dropping import Names
+from crawl_pipeline.planning.ranks import Ranks, Scores
 from crawl_pipeline.planning.seen import Asked, SeenSet
 from crawl_pipeline.planning.sight import Cursors, Sight
 
@@ -40,11 +42,12 @@ class CaughtUp:
     told: pl.DataFrame
     """What the links say of URL patterns: see planning.evidence."""
     released: pl.DataFrame
+    scores: Scores
 
 
 def catch_up(
     sight: Sight, cursors: Cursors, policy: Policy, in_force: InForce, seen: SeenSet,
-    prices: Mapping[int, float | None], dropped: Names,
+    prices: Mapping[int, float | None], dropped: Names, ranks: Ranks,
 ) -> CaughtUp:  # fmt: skip
     """Admit what is new; the cursors that come back hold once the round is committed.
 
@@ -55,6 +58,8 @@ def catch_up(
     links = dropping.applied(links, dropped, policy)
     stored = sight.rows("hosts").collect()
     hosts = parking.linked(_hosts(sight, stored, links, given, policy, in_force), links, policy)
+    if ranks.look(sight, cursors) and policy.scope.follow == "everywhere" and sight.until is None:
+        hosts = ranking.counted(hosts, sight)
     known = seen.known(sight, links, cursors, policy)
     obeyed = _obeyed(sight, given, hosts, in_force)
     hosts, let_in = parking.let_in(sight, hosts, obeyed, policy)
@@ -71,7 +76,18 @@ def catch_up(
     new_hosts, forward = _changed(stored, hosts), pl.concat([linked, hinted]).unique("url_hash", keep="first")
     told, released = evidence.told(links, rows), evidence.released(given)
     return CaughtUp(
-        moved, rows, admitted.refused, read, hosts, new_hosts, forward, known.asked, changed, told, released
+        moved,
+        rows,
+        admitted.refused,
+        read,
+        hosts,
+        new_hosts,
+        forward,
+        known.asked,
+        changed,
+        told,
+        released,
+        ranks.scores(links, in_force),
     )
 
 
@@ -169,7 +185,8 @@ def new_hosts(
 
 def _changed(stored: pl.DataFrame, hosts: pl.DataFrame) -> pl.DataFrame:
     """Rows of hosts that are new or have changed while catching up."""
-    columns = ["seeded", "paused", "next_allowed_at", "parked_count", "linking_sites", "listed_until_at"]
+    columns = ["seeded", "paused", "next_allowed_at", "parked_count", "linking_sites", "linking_site_count",
+               "listed_until_at"]  # fmt: skip
     both = hosts.join(stored.select("host", pl.col(columns).name.prefix("_"), _stored=pl.lit(value=True)), on="host",
                       how="left", maintain_order="left")  # fmt: skip
     other = [pl.col(name).ne_missing(pl.col(f"_{name}")) for name in columns]

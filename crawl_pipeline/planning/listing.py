@@ -19,6 +19,7 @@ from crawl_pipeline.core.tables import CHANGE_FREQUENCY
 from crawl_pipeline.fetch.visits import Elsewhere, HostQueue, RobotsAnswer, Target
 from crawl_pipeline.planning import dropping, evidence, marking
 from crawl_pipeline.planning.marking import Marks
+from crawl_pipeline.planning.ranks import UNRANKED, Scores
 from crawl_pipeline.planning.sight import Sight
 
 Rules = dict[int, robots.Rules]
@@ -77,29 +78,59 @@ class Listed:
 
 def due(
     sight: Sight, fresh: pl.DataFrame, in_hand: Sequence[int], policy: Policy, released: pl.DataFrame | None = None,
-    dropped: dropping.Names = dropping.NONE, *, enough: int = ENOUGH,
+    dropped: dropping.Names = dropping.NONE, scores: Scores = UNRANKED, *, enough: int = ENOUGH,
 ) -> Due:  # fmt: skip
     """What may be asked for now and is not in hand; of large hosts what is enough.
 
     `fresh`: rows of this round, just admitted or changed by an order; they stand for those that are stored;
-    `released`: patterns that people release; `dropped`: parameters that do not matter.
+    `released`: patterns that people release; `dropped`: parameters that do not matter; `scores`:
+    what their ranks make of them.
     """
     released = pl.DataFrame(schema=evidence.RELEASED) if released is None else released
     marks = marking.marks(sight, released, policy, dropped)
-    stored = marking.treated(_due_in(sight, [0], policy, marks).drop("layer").collect(), marks, policy, sight.now)
-    sliced, unread = _of_large_hosts(sight, policy, marks, enough)
-    new = fresh.filter(pl.col("due_at") <= sight.now).select(*_DRAWN, *_told(policy, marks))
-    old, now = pl.concat([stored, *sliced]), marking.treated(new, marks, policy, sight.now)
+    read = _Read(sight, policy, marks, scores)
+    stored = read.made(read.due_in([0]).drop("layer"))
+    sliced, unread = _of_large_hosts(read, enough)
+    new = fresh.filter(pl.col("due_at") <= sight.now).select(read.columns)
+    old, now = pl.concat([stored, *sliced]), read.made(new.lazy())
     changed = fresh.filter(pl.col("found_at") < sight.now)  # what was admitted is found now, and not stored
     rows = pl.concat([old.join(changed, on="url_hash", how="anti") if changed.height else old, now])
     rows = dropping.held(sight, rows, dropped, policy)
     return Due(rows.filter(~pl.col("url_hash").is_in(list(in_hand))) if in_hand else rows, unread)
 
 
-def _of_large_hosts(
-    sight: Sight, policy: Policy, marks: Marks, enough: int
-) -> tuple[list[pl.DataFrame], dict[int, int]]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """How due rows are read: which columns, what is done about their patterns, what they are worth by their ranks."""
+
+    sight: Sight
+    policy: Policy
+    marks: Marks
+    scores: Scores
+
+    @property
+    def columns(self) -> list[pl.Expr]:
+        """What a draw needs, and what is told from a URL itself, so that it need not be kept."""
+        return [*map(pl.col, (*_DRAWN, *self.scores.columns)), *_told(self.policy, self.marks)]
+
+    def due_in(self, parts: Sequence[int]) -> pl.LazyFrame:
+        """Due rows of some parts."""
+        due = self.sight.rows("frontier", pl.col("due_at") <= self.sight.now, parts=parts)
+        return due.select(*self.columns, "layer")
+
+    def in_slices(self, slices: pl.DataFrame) -> pl.LazyFrame:
+        """Due rows of slices; what has changed since they were written lies in the tail, and is read with part 0."""
+        return self.due_in(slices["part"].to_list()).filter(pl.col("layer") == "base").drop("layer")
+
+    def made(self, rows: pl.LazyFrame) -> pl.DataFrame:
+        """Due rows with all that is told of them."""
+        treated = marking.treated(rows.collect(), self.marks, self.policy, self.sight.now)
+        return self.scores.of(treated, self.policy)
+
+
+def _of_large_hosts(read: _Read, enough: int) -> tuple[list[pl.DataFrame], dict[int, int]]:
     """Due rows of slices, read in an order drawn for this round until each host has enough; and how many are left."""
+    sight = read.sight
     slices = sight.lake.slices("frontier", sight.lease.buckets, sight.at)
     drawn = slices.with_columns(draw=selection.uniform(slices["part"].cast(pl.Int64).to_numpy(), sight.lease.round))
     turns = drawn.sort("draw").with_columns(turn=pl.int_range(pl.len()).over("host"))
@@ -107,13 +138,12 @@ def _of_large_hosts(
     for turn in range(turns["turn"].n_unique()):
         here = turns.filter((pl.col("turn") == turn) & ~pl.col("host").is_in(_with_enough(found, enough)))
         turns = turns.join(here, on="part", how="anti")
-        rows = _in_slices(sight, here, policy, marks).collect() if here.height else None
+        rows = read.made(read.in_slices(here)) if here.height else None
         if rows is not None:
-            rows = marking.treated(rows, marks, policy, sight.now)
-            found.append(_first_of_each(rows, policy, sight, enough))
+            found.append(_first_of_each(rows, read.policy, sight, enough))
             left.update(dict(rows.join(found[-1], on="url_hash", how="anti").group_by("bucket").len().iter_rows()))
     if turns.height:
-        left.update(dict(_in_slices(sight, turns, policy, marks).group_by("bucket").len().collect().iter_rows()))
+        left.update(dict(read.in_slices(turns).group_by("bucket").len().collect().iter_rows()))
     return found, dict(left)
 
 
@@ -138,16 +168,6 @@ def _with_enough(found: list[pl.DataFrame], enough: int) -> list[str]:
         .filter(pl.col("len") >= enough)["host"]
         .to_list()
     )
-
-
-def _in_slices(sight: Sight, slices: pl.DataFrame, policy: Policy, marks: Marks) -> pl.LazyFrame:
-    """Due rows of slices; what has changed since they were written lies in the tail, and is read with part 0."""
-    return _due_in(sight, slices["part"].to_list(), policy, marks).filter(pl.col("layer") == "base").drop("layer")
-
-
-def _due_in(sight: Sight, parts: Sequence[int], policy: Policy, marks: Marks) -> pl.LazyFrame:
-    due = sight.rows("frontier", pl.col("due_at") <= sight.now, parts=parts)
-    return due.select(*_DRAWN, *_told(policy, marks), "layer")
 
 
 def _told(policy: Policy, marks: Marks) -> list[pl.Expr]:
@@ -179,7 +199,8 @@ def make_list(
         selected = selection.select(allowed, hosts, policy, sight.now, seed, seconds, most)
         unread = selected.fetch_list.join(rows, on="url_hash", how="anti")
         rows = pl.concat([rows, _whole(sight, unread, fresh)])
-    chosen = selected.fetch_list.select("url_hash").join(rows, on="url_hash", maintain_order="left")
+    scored = selected.fetch_list.select("url_hash", "score", "band")
+    chosen = scored.join(rows.drop("score", "band"), on="url_hash", maintain_order="left")
     fetch_list = pl.concat([forbidden, chosen.select(forbidden.columns)])
     before = _visited_before(sight, fetch_list, policy)
     queues = _queues(sight, fetch_list, hosts, before, policy, rules)

@@ -8,7 +8,7 @@ import dagster as dg
 import yaml
 
 from crawl_pipeline import corpus
-from crawl_pipeline.assets import duplicates, rounds
+from crawl_pipeline.assets import duplicates, ranks, rounds
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.definitions import defs
 from crawl_pipeline.resources.instance import SHIPPED, instance_at
@@ -33,7 +33,7 @@ def test_every_table_that_rounds_write_is_an_asset_of_the_round():
     others = {"orders": "people write it", "leases": "it says who may write",
               "module_tables": "it names tables of modules", "module_failures": "most lakes have none",
               "erasures": "erasures and retention write it",
-              **dict.fromkeys(duplicates.WRITTEN, "derived from all buckets")}  # fmt: skip
+              **dict.fromkeys((*duplicates.WRITTEN, *ranks.WRITTEN), "derived from all buckets")}  # fmt: skip
 
     assert set(rounds.WRITTEN) == set(TABLES) - set(others)
 
