@@ -29,7 +29,8 @@ from tests.effort import times
 LEASE_S = 120.0
 HOSTS = [f"h{number}.test" for number in range(6)]
 PAGES = 4
-RULES = policy(scope={"follow": "everywhere"}, recrawl={"again": False}, round={"shortest_s": 6.0})
+RULES = policy(scope={"follow": "everywhere"}, recrawl={"again": False}, round={"shortest_s": 6.0},
+               traps={"probes_per_host": 0})  # fmt: skip
 
 
 def busy_web() -> list[Host]:
