@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.from-lock
 
-.PHONY: help env crawl ui test test-thorough check docs bench corpus peers replayer lock clean
+.PHONY: help env crawl ui test test-thorough check docs screenshots bench corpus peers replayer lock clean
 
 help:  ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ check: env  ## format, lint, types, import contract, docs
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m docs.generate --check
+
+screenshots: env  ## the pictures of Dagster's UI in docs/, made by the tests in a browser
+	@CRAWL_TESTS_TAKE_PICTURES=1 $(BIN)/python -m pytest -q tests/browser/test_dagit.py
 
 docs: env  ## write the generated pages of docs/
 	@$(BIN)/python -m docs.generate
