@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from crawl_pipeline import dates, ordering, past, whatif
+from crawl_pipeline import dates, ordering, past, ranked, whatif
 from crawl_pipeline.core import (
     admission,
     blocks,
@@ -66,6 +66,7 @@ def explain(lake: Lake, policy: Policy, href: str, now: datetime) -> Explanation
         unknown = _why_dropped(lake, bucket, url) or _why_unknown(lake, policy, url, hosts, in_force, facts)
         return Explanation(url, _until_then(unobeyed, unknown), facts)
     facts["frontier"] = _one(known)
+    facts["importance"] = ranked.because(lake, known.row(0, named=True), in_force, policy)
     facts["requests"] = _requests(lake, url)
     facts["changes"] = _one(_rows(lake, "change_frequency", bucket, url))
     facts["pattern"] = _pattern(lake, bucket, url, policy)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from crawls import Crawl, policy
+from crawls import NOON, Crawl, policy
 
-from crawl_pipeline import past, ranking, rebucketing
+from crawl_pipeline import explaining, past, ranking, rebucketing
 from crawl_pipeline.lake import Lake, Overtaken
 from crawl_pipeline.testing.sites import Host, html, redirect, routes, site
 
@@ -91,6 +91,9 @@ def test_rounds_go_by_the_ranks_hand_on_cash_and_can_be_planned_again(tmp_path):
     scores = dict(frontier.select("url", "score").iter_rows())
     assert scores["http://hub.test/"] == 1, "a seed keeps what people gave it"
     assert scores[POPULAR] > max(score for url, score in scores.items() if url.startswith("http://popular.test/1"))
+    told = explaining.explain(crawl.lake, RULES, POPULAR, NOON).facts["importance"]
+    assert "full importance, times 1 for its seed list" in told
+    assert "in ranking 2 and" in told
     third = ranking.rank(crawl.lake, RULES)
     popular = crawl.rows("ranks").filter(pl.col("url_hash") == crawl.url(POPULAR)["url_hash"])
     assert (third.number, popular["bucket"][0]) == (3, crawl.url(POPULAR)["bucket"])
