@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from conftest import load, policy_for
 
-from crawl_pipeline.assets import checks
+from crawl_pipeline.assets import checks, telling
 from crawl_pipeline.assets.telling import facts, with_margin
 from crawl_pipeline.core.tables import FETCHES, PAGES, ROUNDS
 from crawl_pipeline.lake import Lake
@@ -85,14 +85,21 @@ def test_a_promise_made_in_the_round_before_is_judged_in_this_one(empty_lake: La
     recent = checks.recent_fetches(empty_lake, policy_for({}), this_run)
 
     assert verdicts(this_run, recent) == {"accounts": True, "manners": False}
-    assert facts(this_run, recent, {})[0]["fetches"]["politeness_margin_s"] == -6.0
+    assert facts(this_run, recent, telling.hosts(empty_lake, this_run))[0]["fetches"]["politeness_margin_s"] == -6.0
 
 
 def test_the_checks_over_the_whole_lake_fail_on_a_lake_that_breaks_a_promise(
     empty_lake: Lake, instance: dg.DagsterInstance, tmp_path: object
 ):
     lease = empty_lake.claim([0], "a worker", NOON, 60.0)
-    page = {"bucket": 0, "month": "2026-03", "url": "http://a.test/", "url_hash": 1, "host": "a.test"}
+    page = {
+        "bucket": 0,
+        "month": "2026-03",
+        "url": "http://a.test/",
+        "url_hash": 1,
+        "host": "a.test",
+        "fetched_at": NOON,
+    }
     empty_lake.write(lease, "fetches", requests((0, 1), (1.5, 2)).drop("round"))
     empty_lake.write(lease, "pages", PAGES.frame([page]).drop("round"))
     empty_lake.commit(lease, rounds(5, 1).drop("round"))
