@@ -206,12 +206,7 @@ def _steps(
     sight = Sight(lake, lease, lake.versions(), now)
     found = watch.time("read", catching_up._new_links, sight, cursors)
     canonical = watch.time("canonical", lambda: [urls.canonical(url) for url in found["url"]])
-    told = (
-        found["kind"].to_list(),
-        found["nofollow"].to_list(),
-        found["lastmod_at"].to_list(),
-        found["said_rate"].to_list(),
-    )
+    told = tuple(found["kind"]), tuple(found["nofollow"])
     watch.time("bucket", reading.columns, canonical, *told, lake.buckets)
     links = watch.time("site", catching_up._with_site, found)
     seen = watch.time("seen", SeenSet(exact=True).known, sight, links, cursors, POLICY).hashes
@@ -220,7 +215,8 @@ def _steps(
     watch.time("seen_all_new", SeenSet(exact=True).known, sight, new, cursors, POLICY)
     watch.time("seen_all_new_by_filter", sieve.known, sight, new, cursors, FILTERED)
     given = catching_up._new_orders(sight, cursors)
-    hosts, _ = watch.time("hosts", catching_up._hosts, sight, links, given, POLICY, NOTHING)
+    stored = watch.time("hosts_stored", lambda: sight.rows("hosts").collect())
+    hosts = watch.time("hosts", catching_up._hosts, sight, stored, links, given, POLICY, NOTHING)
     admitted = watch.time("budgets", admission.admit, links, seen, hosts, POLICY, now)
     rows = admitted.rows.with_columns(round=pl.lit(lease.round, pl.Int64))
     due = watch.time("due", listing.due, sight, rows, (), POLICY)

@@ -84,7 +84,9 @@ with asked as (
         outcome = 'throttled' as throttled,
         outcome in (
             'throttled', 'unavailable', 'protocol_error', 'timeout', 'connect_error', 'dns_error', 'tls_error'
-        ) as trouble,
+        )
+        -- An answer that began and did not end in time tells of its page: the host rests by the time it took.
+        and not (outcome = 'timeout' and http_status is not null) as trouble,
         -- What ends a run of trouble: an answer; and what may have begun with a pace of its own or by other numbers.
         outcome not in (
             'throttled', 'unavailable', 'protocol_error', 'timeout', 'connect_error', 'dns_error', 'tls_error',

@@ -33,12 +33,14 @@ class HostPace:
 
 def after(
     pace: HostPace, outcome: str, download_s: float, retry_after_s: float | None, policy: Policy, host: str,
-    ended_at: datetime, chance: float = 0.0,
+    ended_at: datetime, chance: float = 0.0, *, began: bool = False,
 ) -> tuple[HostPace, float]:  # fmt: skip
     """Give the host's new pace and the gap in seconds from the request's end to the next start.
 
-    `ended_at`: when the request ended; `chance`: a number drawn from [0, 1) for it.
+    `ended_at`: when the request ended; `chance`: a number drawn from [0, 1) for it; `began`: the answer had begun.
     """
+    if outcome == "timeout" and began:
+        outcome = "carried"  # a page without end tells nothing of the host, whose rest grows by the time it took
     pace = _moved(pace, outcome, policy, ended_at, chance)
     pace = replace(pace, download_s=download_s)
     return pace, gap_s(pace, retry_after_s, policy, host)

@@ -179,8 +179,9 @@ class HostLane:
         # Chance that can be drawn again: the same host and end of request give the same number.
         chance = (urls.hash64(f"{self.host} {got.ended_at.isoformat()}") % 2**32) / 2**32
         self.pace, gap_s = politeness.after(
-            self.pace, name, download_s, got.retry_after_s, self._policy, self.host, got.ended_at, chance
-        )
+            self.pace, name, download_s, got.retry_after_s, self._policy, self.host, got.ended_at, chance,
+            began=got.status is not None,
+        )  # fmt: skip
         self.allowed_at = trio.current_time() + gap_s
         self._touched = True
         self._asked[got.started_at.date()] += cause != "robots"

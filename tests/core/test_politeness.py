@@ -1,5 +1,6 @@
 """The gap after a request is never less than promised, grows with trouble and shrinks with calm."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -127,6 +128,16 @@ def test_a_request_that_was_cut_off_tells_nothing_of_its_host(policy, pace):
     moved, _ = after(pace, "carried", pace.download_s, None, policy, "a.test", NOON)
 
     assert moved == pace
+
+
+def test_a_page_that_began_and_never_ends_costs_its_own_time_and_no_back_off():
+    calm = replace(HostPace(), download_s=0.1)
+    drips, gap = after(calm, "timeout", 30.0, None, POLICY, "a.test", NOON, began=True)
+    silent, longer = after(calm, "timeout", 30.0, None, POLICY, "a.test", NOON)
+
+    assert drips == replace(calm, download_s=30.0)
+    assert silent.backoff_s > 0
+    assert longer > gap > after(calm, "fetched", 0.1, None, POLICY, "a.test", NOON)[1]
 
 
 def test_the_back_off_doubles_from_its_first_value_to_its_cap():
