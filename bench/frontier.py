@@ -102,7 +102,7 @@ def _visit(target: Target, known: list[str], now: datetime, round_: int) -> Visi
     found = [*known, *(f"{own}-{number}.html" for number in range(NEW_PER_PAGE))]
     links = FoundLinks(
         tuple(found), tuple(map(urls.url_hash, found)), tuple(map(urls.host, found)), (0,) * len(found),
-        ("link",) * len(found), (False,) * len(found), (None,) * len(found),
+        ("link",) * len(found), (False,) * len(found), *((None,) * len(found),) * 2,
     )  # fmt: skip
     got = Exchange(
         target.url, "page", "GET", now, now, 0.1, "192.0.2.1", 200, None, None, (("etag", '"abcdef0123"'),), b"",

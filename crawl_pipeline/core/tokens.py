@@ -31,6 +31,9 @@ NORMAL = (
     "\u2039\u203a\u20ac\u2190-\u21ff\u2200-\u222b\u3001-\u3003\u3008-\u3011\u3041-\u3096\u30a1-\u30fa\u30fc\u4e00-\u9fff\uac00-\ud7a3"
 )
 """Characters of which any text is its own NFKC: those of many texts, not all that there are; as a class."""
+
+MOST_PHRASES = 1_000
+"""Ligatures of a whole phrase (U+FDFA, U+FDFB), 18 and 8 characters in NFKC, with which a text is left as it is."""
 _COMMON = {"\u00a0": " ", "\u2026": "..."}  # what most other texts have beyond these, with its NFKC
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTERS = rf"\w--[{_UNSPACED}]"
@@ -86,6 +89,8 @@ def _normal(texts: pl.Series) -> pl.Series:
     for character, instead in _COMMON.items():
         texts = texts.str.replace_all(character, instead, literal=True)
     odd = texts.str.contains(f"[^{NORMAL}]")
+    if odd.any():  # a page of nothing else would grow eighteenfold, and hold up the commit of its round
+        odd &= texts.str.count_matches("[\ufdfa\ufdfb]") <= MOST_PHRASES
     return (
         pl.select(pl.when(odd).then(texts.str.normalize("NFKC")).otherwise(texts)).to_series() if odd.any() else texts
     )

@@ -131,9 +131,13 @@ def _derived(opened: DeltaTable, wanted: Wanted) -> pl.LazyFrame:
     live = _live(opened, wanted)
     base, tails = live.filter(pl.col("layer") == "base"), live.filter(pl.col("layer") == "tail")
     tail = opened.rows(tails)
+    based, key = _rows(opened, base, wanted), list(opened.table.key)
     if wanted.url_hashes is not None:
         tail = tail.filter(keyed.among(wanted.url_hashes))
-    newest = overlay(_rows(opened, base, wanted), tail, opened.table.key, wanted.where, by="clustering")
+    if wanted.where is not None:  # else the newest of every page is found, though few ever were what is asked for
+        ever = pl.concat([rows.filter(wanted.where).select(key) for rows in (based, tail)])
+        tail = tail.join(ever, on=key, how="semi")
+    newest = overlay(based, tail, key, wanted.where, by="clustering")
     return newest.filter(pl.col("cluster_id").is_not_null())
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawl_pipeline.core.tokens import DATE, ID, NORMAL, TIME, hashed, word_hash, words
+from crawl_pipeline.core.tokens import DATE, ID, NORMAL, TIME, hashed, masked, word_hash, words
 
 PINNED = [0, 6725863649267003529, 9199880619984171149, 7422497356208214657]
 
@@ -101,3 +101,10 @@ def test_what_is_taken_for_normal_is_its_own_nfkc_in_any_text() -> None:
 @given(st.text(max_size=30))
 def test_spellings_that_nfkc_unites_give_the_same_words(text: str) -> None:
     assert _words(unicodedata.normalize("NFKC", text)) == _words(text)
+
+
+def test_a_page_of_ligatures_of_whole_phrases_does_not_grow() -> None:
+    few, many = "\ufdfa" * 10, "\ufdfa" * 50_000
+
+    assert len(masked(pl.Series([few]))[0]) == 180
+    assert len(masked(pl.Series([many]))[0]) == len(many)
