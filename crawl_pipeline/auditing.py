@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import duckdb
 import polars as pl
 
-from crawl_pipeline import corpus
-from crawl_pipeline.corpus import Files, Result
+from crawl_pipeline import corpus, reports
+from crawl_pipeline.reports import Result
+from crawl_pipeline.table_views import Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +110,18 @@ def audit_server(lake: Files, known_to_both: Result, judged: int) -> Audit:
 
 
 def _audit(lake: Files, promises: Iterable[Promise], *, own: bool) -> Audit:
-    tests = {test.name: test for test in corpus.tests()}
+    tests = {test.name: test for test in reports.tests()}
     with corpus.connect(lake) as connection:
         findings = tuple(
             Finding(promise, _number(connection, promise.judged),
-                    tuple(_result(connection, tests[name])
+                    tuple(reports.ask(connection, tests[name])
                           for name in promise.tests + (promise.own_tests if own else ())))
             for promise in promises
         )  # fmt: skip
         requests = _number(connection, "select count(*) from fetches")
         known = _number(connection, f"select count(*) from {_KNOWN}")
-        [margins] = (model for model in corpus.models() if model.name == "politeness_margins")
+        [margins] = (model for model in reports.models() if model.name == "politeness_margins")
         return Audit(findings, corpus.read(connection, margins.sql), requests, requests - known)
-
-
-def _result(connection: duckdb.DuckDBPyConnection, test: corpus.Report) -> Result:
-    return Result(test.name, test.sentence, test.tables, corpus.read(connection, test.sql))
 
 
 def _number(connection: duckdb.DuckDBPyConnection, sql: str) -> int:

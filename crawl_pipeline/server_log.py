@@ -20,8 +20,8 @@ from typing import Any
 import polars as pl
 
 from crawl_pipeline.core.tables import FETCHES, ORDERS, ROBOTS, ROUNDS, TABLES, TIME, Table
-from crawl_pipeline.corpus import Result
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.reports import Result
 
 SKEW = timedelta(seconds=5)
 """How far the server's clock may be from ours before a request counts as another."""

@@ -33,9 +33,9 @@ with last as (
 open as (
     select f.*, h.paused, h.backoff_s, h.next_allowed_at,
         -- Every robots.txt of the host that is in force forbids everything: until the first may be read again.
-        list_min([r.expires_at for r in h.robots if r.expires_at > now()]) as robots_at,
-        len([r for r in h.robots if r.expires_at > now() and r.state = 'disallow_all']) > 0
-            and len([r for r in h.robots if r.expires_at > now() and r.state <> 'disallow_all']) = 0 as closed,
+        list_min([r.expires_at for r in h.robots if r.expires_at > as_of()]) as robots_at,
+        len([r for r in h.robots if r.expires_at > as_of() and r.state = 'disallow_all']) > 0
+            and len([r for r in h.robots if r.expires_at > as_of() and r.state <> 'disallow_all']) = 0 as closed,
         case f.outcome {_SAYS} end || coalesce(' (' || f.reason || ')', '') as says
     from frontier f left join hosts h on h.bucket = f.bucket and h.host = f.host
     where not (f.status = 'fetched' and f.kind <> 'sitemap')
@@ -54,8 +54,8 @@ known as (
             when outcome = 'robots_unreachable' or closed then 'robots.txt unreachable'
             when attempts > 0 then 'failed ' || attempts || case attempts when 1 then ' time' else ' times' end
                 || ', at last: ' || says
-            when backoff_s > 0 and next_allowed_at > now() then 'host backing off'
-            when next_allowed_at > now() then 'host waits'
+            when backoff_s > 0 and next_allowed_at > as_of() then 'host backing off'
+            when next_allowed_at > as_of() then 'host waits'
             when outcome is null then 'waits for its first turn'
             else 'waits for its turn: ' || says
         end as reason,
@@ -64,7 +64,7 @@ known as (
             when status <> 'waiting' or attempts > 0 or outcome = 'robots_unreachable' then due_at
             when paused then null
             when closed then robots_at
-            when next_allowed_at > now() then next_allowed_at
+            when next_allowed_at > as_of() then next_allowed_at
             else due_at
         end as until_at
     from open

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from polars.testing import assert_frame_equal
 
-from crawl_pipeline import corpus
+from crawl_pipeline import corpus, reports
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import TABLES
@@ -353,7 +353,7 @@ def test_an_open_snapshot_cannot_be_unlocked(folder):
 
 
 def test_host_coverage_counts_urls_requests_and_waits(folder):
-    assert corpus.run_model(folder(clean()), "host_coverage").to_dicts() == [
+    assert reports.run_model(folder(clean()), "host_coverage").to_dicts() == [
         {
             "host": "a.test",
             "known_count": 3, "fetched_count": 1, "waiting_count": 1, "redirected_count": 0,
@@ -366,7 +366,7 @@ def test_host_coverage_counts_urls_requests_and_waits(folder):
 
 def test_host_coverage_names_hosts_that_were_never_asked(folder):
     lake = folder({"frontier": [known(LATER, "waiting")], "rounds": [a_round()]})
-    row = corpus.run_model(lake, "host_coverage").row(0, named=True)
+    row = reports.run_model(lake, "host_coverage").row(0, named=True)
     assert (row["known_count"], row["request_count"], row["first_request_at"]) == (1, 0, None)
 
 
@@ -374,7 +374,7 @@ def test_crawl_progress_sums_the_buckets_of_a_round(folder):
     idle = a_round(bucket=2, selected_count=0, outcomes=[], request_count=0, page_count=0, admitted_count=0)
     nothing = idle | {"round": 9, "fetch_s": 0.0}
     lake = folder({"rounds": [a_round(), a_round(bucket=3), idle, nothing]})
-    assert corpus.run_model(lake, "crawl_progress").drop("started_at").to_dicts() == [
+    assert reports.run_model(lake, "crawl_progress").drop("started_at").to_dicts() == [
         {
             "round": 7, "bucket_count": 3, "selected_count": 6, "outcomes": "carried 2, fetched 2, gone 2",
             "request_count": 6, "page_count": 2, "admitted_count": 6, "fetch_s": 5.0, "pages_per_s": 0.4,
@@ -509,41 +509,41 @@ BREAKS: dict[str, list[Callable[[Rows], object]]] = {
 
 
 def test_a_clean_lake_breaks_no_sentence(folder):
-    assert [result.name for result in corpus.run_tests(folder(clean())) if not result.holds] == []
+    assert [result.name for result in reports.run_tests(folder(clean())) if not result.holds] == []
 
 
 def test_hosts_that_a_policy_does_not_block_may_be_asked(folder):
     rows = clean()
     under_policy(rows, block={"hosts": ["www.a.test", "b.test"], "sites": ["b.test"], "urls": ["*a.test*"]})
-    assert corpus.run_test(folder(rows), "nothing_is_asked_of_a_blocked_host").holds
+    assert reports.run_test(folder(rows), "nothing_is_asked_of_a_blocked_host").holds
 
 
 def test_an_empty_lake_breaks_no_sentence(folder):
-    assert all(result.holds for result in corpus.run_tests(folder({})))
+    assert all(result.holds for result in reports.run_tests(folder({})))
 
 
 def test_every_sql_test_has_a_case_that_breaks_it():
-    assert [report.name for report in corpus.tests()] == sorted(BREAKS)
+    assert [report.name for report in reports.tests()] == sorted(BREAKS)
 
 
 @pytest.mark.parametrize(("name", "spoil"), [(name, spoil) for name, spoils in BREAKS.items() for spoil in spoils])
 def test_a_broken_sentence_is_found_and_no_other(folder, name, spoil):
     rows = clean()
     spoil(rows)
-    assert [result.name for result in corpus.run_tests(folder(rows)) if not result.holds] == [name]
+    assert [result.name for result in reports.run_tests(folder(rows)) if not result.holds] == [name]
 
 
 def test_a_gap_may_fall_short_by_the_precision_of_our_clock(folder):
     rows = clean()
     rows["fetches"][1].update(started_at=at(2.1995))
-    assert corpus.run_test(folder(rows), "a_host_is_never_asked_too_soon").holds
+    assert reports.run_test(folder(rows), "a_host_is_never_asked_too_soon").holds
 
 
 def test_a_promise_is_kept_across_rounds_and_workers(folder):
     rows = clean()
     rows["fetches"].append(request(LATER, 6.0, 6.2, round=8, worker="another"))
     rows["rounds"].append(a_round(round=8))
-    found = corpus.run_test(folder(rows), "a_host_is_never_asked_too_soon").offending
+    found = reports.run_test(folder(rows), "a_host_is_never_asked_too_soon").offending
     assert found.select("previous_url", "url", "round", "promised_s").rows() == [(LOST, LATER, 8, 2.0)]
     assert found["waited_s"].item() == pytest.approx(0.6)
 
@@ -551,7 +551,7 @@ def test_a_promise_is_kept_across_rounds_and_workers(folder):
 def test_a_request_that_reached_no_address_may_name_none(folder):
     rows = clean()
     rows["fetches"][2].update(address=None, http_status=None, outcome="dns_error")
-    assert corpus.run_test(folder(rows), "every_request_names_an_address_or_a_failure").holds
+    assert reports.run_test(folder(rows), "every_request_names_an_address_or_a_failure").holds
 
 
 # Reports as files.
@@ -563,30 +563,60 @@ def tables_read(sql: str) -> set[str]:
     return named & TABLES.keys() | {table for view in VIEWS if view.name in named for table in tables_read(view.sql)}
 
 
-@pytest.mark.parametrize("report", [*corpus.models(), *corpus.tests()], ids=lambda report: report.name)
+@pytest.mark.parametrize("report", [*reports.models(), *reports.tests()], ids=lambda report: report.name)
 def test_a_report_names_exactly_the_tables_it_reads(report):
     assert tables_read(report.sql) == set(report.tables)
 
 
-@pytest.mark.parametrize("report", [*corpus.models(), *corpus.tests()], ids=lambda report: report.name)
+@pytest.mark.parametrize("report", [*reports.models(), *reports.tests()], ids=lambda report: report.name)
 def test_a_report_is_lower_case_and_names_its_columns(report):
     code = [line.partition("--")[0] for line in report.sql.splitlines()]
     assert not re.search(r"(select|,)\s+\*|\.\*", "\n".join(code))
     assert code == [line.lower() for line in code]
 
 
+def write(folder: Path, kind: str, **files: str) -> Path:
+    (folder / kind).mkdir(parents=True, exist_ok=True)
+    for name, sql in files.items():
+        (folder / kind / f"{name}.sql").write_text(f"-- A sentence.\n-- tables: none\n{sql}\n")
+    return folder
+
+
+def test_a_report_stands_on_the_models_it_refers_to_in_whatever_order_they_are_read(folder, tmp_path):
+    own = write(tmp_path / "own", "models", a="select n + 1 as n from ref('b')", b="select n * 2 as n from ref('c')",
+                c="select 20 as n")  # fmt: skip
+    write(own, "tests", none_is_large="select n from ref('a') where n > 40")
+
+    assert reports.run_model(folder({}), "a", own).rows() == [(41,)]
+    assert reports.run_test(folder({}), "none_is_large", own).offending.rows() == [(41,)]
+    assert [model.name for model in reports.in_order(reports.models(own))] == ["c", "b", "a"]
+    with reports.connect(folder({}), own) as connection:
+        assert connection.sql("select n from reports.b").fetchall() == [(40,)]
+
+
+def test_a_reference_to_no_model_or_in_a_circle_is_refused_when_the_files_are_read(tmp_path):
+    with pytest.raises(reports.ReportError, match=r"a\.sql refers to 'hosts', which is no model; there are a, b"):
+        reports.models(write(tmp_path / "x", "models", a="select 1 from ref('hosts')", b="select 1"))
+    with pytest.raises(reports.ReportError, match=r"in a circle: .* → .* → "):
+        reports.models(write(tmp_path / "y", "models", a="select 1 from ref('b')", b="select 1 from ref('a')"))
+    with pytest.raises(reports.ReportError, match="which is no model"):
+        reports.tests(write(tmp_path / "z", "tests", a="select 1 from ref('b')"))
+    with pytest.raises(reports.ReportError, match="must say what to do"):
+        reports.alarms(write(tmp_path / "w", "alarms", a="select 1"))
+
+
 def test_a_report_without_its_sentence_is_refused(tmp_path):
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "bare.sql").write_text("select 1\n")
-    with pytest.raises(corpus.ReportError, match="must begin with"):
-        corpus.models(tmp_path)
+    with pytest.raises(reports.ReportError, match="must begin with"):
+        reports.models(tmp_path)
 
 
 def test_an_unknown_report_is_answered_with_the_reports_there_are(folder):
-    with pytest.raises(corpus.ReportError, match=r"host_coverag\.sql.*duplicate_clusters, host_coverage"):
-        corpus.run_model(folder({}), "host_coverag")
+    with pytest.raises(reports.ReportError, match=r"host_coverag\.sql.*duplicate_clusters, host_coverage"):
+        reports.run_model(folder({}), "host_coverag")
 
 
 def test_a_model_gives_a_frame_even_of_an_empty_lake(folder):
-    for report in corpus.models():
-        assert isinstance(corpus.run_model(folder({}), report.name), pl.DataFrame)
+    for report in reports.models():
+        assert isinstance(reports.run_model(folder({}), report.name), pl.DataFrame)

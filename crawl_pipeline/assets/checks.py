@@ -17,8 +17,8 @@ from crawl_pipeline.core.tables import TABLES, Table
 
 if TYPE_CHECKING:
     from crawl_pipeline.core.policy import Policy
-    from crawl_pipeline.corpus import Result
     from crawl_pipeline.lake import Lake
+    from crawl_pipeline.reports import Result
 
 ACCOUNTS = dg.AssetCheckSpec(
     "accounts", asset="rounds", description="In every round of this run, selected = sum of outcomes."
@@ -108,9 +108,9 @@ def judge(
 
     `of`: the asset whose checks they are, where that is not the one that each is declared with.
     """
-    from crawl_pipeline import corpus  # noqa: PLC0415 (keeps the code server small)
+    from crawl_pipeline import reports  # noqa: PLC0415 (keeps the code server small)
 
-    accounts = [corpus.run_test(Part({"rounds": rows}), "selected_equals_sum_of_outcomes")]
+    accounts = [reports.run_test(Part({"rounds": rows}), "selected_equals_sum_of_outcomes")]
     judged = {"rounds judged": rows["round"].n_unique(), "requests judged": fetches.height}
     key = None if of is None else dg.AssetKey(of)
     yield result(accounts, check_name=ACCOUNTS.name, asset_key=key or ACCOUNTS.asset_key, metadata=judged)
@@ -121,13 +121,13 @@ def _manners(
     rows: pl.DataFrame, frames: Mapping[str, pl.DataFrame], judged: Mapping[str, int], key: dg.AssetKey
 ) -> dg.AssetCheckResult:
     """The promises to hosts, judged by the same SQL as in `crawl audit`; the last one, the record, is the accounts'."""
-    from crawl_pipeline import auditing, corpus  # noqa: PLC0415
+    from crawl_pipeline import auditing, reports  # noqa: PLC0415
 
     before = pl.concat([frame.select("bucket", "round") for name, frame in frames.items() if name != "orders"])
     before = before.unique().join(rows, on=["bucket", "round"], how="anti")
     part = Part({**frames, "rounds": pl.concat([TABLES["rounds"].frame(rows), TABLES["rounds"].frame(before)])})
     found = auditing.audit(part, [promise for promise in auditing.PROMISES if promise.id != "P8"])
-    noted = corpus.run_test(part, "a_host_is_never_asked_too_soon")
+    noted = reports.run_test(part, "a_host_is_never_asked_too_soon")
     results = [each for finding in found.findings for each in finding.results]
     numbers = {f"{each.promise.id} violations: {each.promise.says}": each.violations for each in found.findings}
     metadata: dict[str, Any] = {

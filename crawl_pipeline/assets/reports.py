@@ -1,20 +1,22 @@
-"""The SQL of dbt_like_reports as Dagster sees it: an asset per model, a check per test.
+"""The SQL of dbt_like_reports as Dagster sees it: an asset per model, a check per test and per alarm.
 
-A test belongs to the first table it names. All tests of a run are asked of one snapshot of the lake, in one step.
+A check belongs to the first table it names, or else to the first model it refers to. All tests and alarms of a run are
+asked of one snapshot of the lake, in one step. A test that fails is an error: a promise was broken. An alarm warns, and
+says what to do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from crawl_pipeline import corpus
+from crawl_pipeline import reports as sql
 from crawl_pipeline.assets import checks, duplicates, pictures
 from crawl_pipeline.assets.rounds import OWNERS, WRITTEN
 from crawl_pipeline.resources.lake import LakeResource
 
 if TYPE_CHECKING:
-    from crawl_pipeline.corpus import Report
+    from crawl_pipeline.reports import Report
 
 GROUP = "reports"
 JUDGED = (*WRITTEN, *duplicates.WRITTEN)
@@ -23,32 +25,59 @@ JUDGED = (*WRITTEN, *duplicates.WRITTEN)
 
 def reports(buckets: int) -> list[dg.AssetsDefinition]:
     """One asset per model."""
-    return [_report(model, buckets) for model in corpus.models()]
+    return [_report(model, buckets) for model in sql.models()]
 
 
 def promises(buckets: int) -> dg.AssetChecksDefinition:
     """One check per test, over the whole lake."""
-    specs = {test.name: _check(test) for test in corpus.tests()}
+    specs = _checks(sql.tests())
 
     @dg.multi_asset_check(name="promises", specs=list(specs.values()), can_subset=True)
     def promises(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterable[dg.AssetCheckResult]:
         """Ask for the rows that break each sentence."""
         asked = {key.name for key in context.selected_asset_check_keys}
-        for found in corpus.run_tests(lake.open(buckets)):
+        for found in sql.run_tests(lake.open(buckets)):
             if found.name in asked:
-                key = specs[found.name].asset_key
-                yield checks.result([found], check_name=found.name, asset_key=key)
+                yield checks.result([found], check_name=found.name, asset_key=specs[found.name].asset_key)
 
     return promises
 
 
+def alarms(buckets: int) -> list[dg.AssetChecksDefinition]:
+    """One check per alarm, over the whole lake; it warns."""
+    specs = _checks(sql.alarms())
+    if not specs:
+        return []
+
+    @dg.multi_asset_check(name="alarms", specs=list(specs.values()), can_subset=True)
+    def alarms(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterable[dg.AssetCheckResult]:
+        """Ask for the rows that pass a threshold, and say what to do about them."""
+        asked = {key.name for key in context.selected_asset_check_keys}
+        for found in sql.run_alarms(lake.open(buckets)):
+            if found.name in asked:
+                yield _alarm(found, specs[found.name].asset_key)
+
+    return [alarms]
+
+
+def _alarm(found: sql.Result, asset_key: dg.AssetKey) -> dg.AssetCheckResult:
+    judged = checks.result([found], check_name=found.name, asset_key=asset_key, metadata={"what to do": found.advice})
+    if judged.passed:
+        return judged
+    return judged._replace(
+        severity=dg.AssetCheckSeverity.WARN, description=f"{judged.description} What to do: {found.advice}"
+    )
+
+
 def _report(model: "Report", buckets: int) -> dg.AssetsDefinition:
+    lake_tables = [table for table in model.tables if table in (*JUDGED, "orders")]
+
     @dg.asset(
-        name=model.name, deps=[table for table in model.tables if table in (*JUDGED, "orders")],
-        description=model.sentence, group_name=GROUP, owners=OWNERS, kinds={"duckdb", "sql"},
+        name=model.name, deps=[*lake_tables, *model.refs], description=model.sentence, group_name=GROUP,
+        owners=OWNERS, kinds={"duckdb", "sql"}, metadata={"dagster/column_schema": _columns(model)},
     )  # fmt: skip
     def report(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult[None]:
-        rows = corpus.run_model(lake.open(buckets), model.name)
+        rows = sql.run_model(lake.open(buckets), model.name)
         preview = dg.MetadataValue.md(checks.markdown(rows))
         drawn = pictures.of_report(model.name, rows)
         return dg.MaterializeResult(metadata={"dagster/row_count": rows.height, **drawn, "preview": preview})
@@ -56,6 +85,19 @@ def _report(model: "Report", buckets: int) -> dg.AssetsDefinition:
     return report
 
 
-def _check(test: "Report") -> dg.AssetCheckSpec:
-    table = next((table for table in test.tables if table in JUDGED), "rounds")
-    return dg.AssetCheckSpec(test.name, asset=table, description=test.sentence)
+def _columns(model: "Report") -> dg.TableSchema:
+    return dg.TableSchema([dg.TableColumn(name, description=meaning) for name, meaning in model.columns.items()])
+
+
+def _checks(found: Sequence["Report"]) -> dict[str, dg.AssetCheckSpec]:
+    return {report.name: dg.AssetCheckSpec(report.name, asset=_owner(report), description=_says(report))
+            for report in found}  # fmt: skip
+
+
+def _owner(report: "Report") -> str:
+    tables = (table for table in report.tables if table in JUDGED)
+    return next(tables, next(iter(report.refs), "rounds"))
+
+
+def _says(report: "Report") -> str:
+    return f"{report.sentence} If not: {report.advice}" if report.advice else report.sentence

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from crawl_pipeline import __version__, corpus, past, server_log
+from crawl_pipeline import __version__, corpus, moments, past, reports, server_log
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.orders import OrderError
 from crawl_pipeline.core.policy import Policy, PolicyError
@@ -34,7 +34,7 @@ from crawl_pipeline.lake import (
 OURS = (
     PolicyError, DemoError, OrderError, LakeBusy, LakeExists, LakeMissing, LakeMismatch, LakeUnwritable, LeaseHeld,
     LeaseLost, Overtaken,
-    RetentionTooShort, corpus.QueryError, corpus.ReportError, past.NotThen, server_log.LogError,
+    RetentionTooShort, corpus.QueryError, reports.ReportError, past.NotThen, moments.NoSuchMoment, server_log.LogError,
 )  # fmt: skip
 
 out = Console(highlight=False, soft_wrap=True)

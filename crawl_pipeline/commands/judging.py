@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from crawl_pipeline import corpus, server_log
+from crawl_pipeline import reports as sql
+from crawl_pipeline import server_log
 from crawl_pipeline.commands.common import as_json, command, out, print_json
 from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
@@ -16,7 +17,7 @@ from crawl_pipeline.lake import Lake
 def reports(lake: str, *, as_json: bool) -> None:
     """Judge the lake by every SQL test; exit code 1 if a promise does not hold."""
     with progress("judging the lake by every SQL test", quiet=as_json):
-        results = corpus.run_tests(Lake.open(lake))
+        results = sql.run_tests(Lake.open(lake))
     if as_json:
         print_json([{"name": r.name, "sentence": r.sentence, "holds": r.holds, "offending": r.offending.to_dicts()}
                      for r in results])  # fmt: skip

@@ -1,11 +1,12 @@
 """The commands that hand out what was fetched: sql and extract. They write nothing into the lake."""
 
+from datetime import datetime
 from pathlib import Path
 
 import click
 
-from crawl_pipeline import corpus
-from crawl_pipeline.commands.common import as_json, command, out, print_json
+from crawl_pipeline import corpus, moments, reports
+from crawl_pipeline.commands.common import as_json, command, is_a_moment, out, print_json
 from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
@@ -13,13 +14,20 @@ from crawl_pipeline.lake import Lake
 @command()
 @click.argument("query")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, with a header.")
+@click.option("--at", callback=is_a_moment, help="The lake as it was at this time (UTC, if no offset is given).")
+@click.option("--round", "number", type=int, help="The lake as it was once this round was committed.")
 @as_json
-def sql(lake: str, query: str, *, as_csv: bool, as_json: bool) -> None:
-    """Run one SELECT over the lake's tables (DuckDB); `show tables` and `describe TABLE` list what is there."""
+def sql(
+    lake: str, query: str, at: datetime | None, number: int | None, *, as_csv: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Run one SELECT over the lake's tables (DuckDB); `show all tables` and `describe TABLE` list what is there."""
     from crawl_pipeline import display
 
-    with progress("reading the lake", quiet=as_json):
-        rows = corpus.query(Lake.open(lake), query)
+    with (
+        progress("reading the lake", quiet=as_json),
+        reports.connect(moments.of(Lake.open(lake), at=at, round=number)) as connection,
+    ):
+        rows = corpus.read(connection, query)
     if as_json:
         print_json(rows.to_dicts())
     elif as_csv:

@@ -1,4 +1,4 @@
-"""`reports_job`: the SQL reports, and the SQL tests over the whole lake."""
+"""`reports_job`: the SQL reports, and the SQL tests and alarms over the whole lake."""
 
 import dagster as dg
 
@@ -15,5 +15,5 @@ def load(count: int) -> dg.Definitions:
         description="Run the SQL reports, and the SQL tests over the whole lake.", tags={"crawl/job": "reports"},
     )  # fmt: skip
     return dg.Definitions(
-        assets=reports.reports(count), asset_checks=[reports.promises(count)], jobs=[job]
+        assets=reports.reports(count), asset_checks=[reports.promises(count), *reports.alarms(count)], jobs=[job]
     )  # fmt: skip

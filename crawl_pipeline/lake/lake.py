@@ -267,6 +267,17 @@ class Lake:
         """Versions that show the lake as a committed round of the buckets found it; raise TooLongAgo if deleted."""
         return past.before(self._tables, buckets, round_)
 
+    def then(self, table: str | Table, last: Mapping[int, int], at: datetime) -> pl.DataFrame:
+        """Files that show a table as these last rounds of buckets had left it at a time; raise TooLongAgo if deleted.
+
+        Rows of later rounds may be among them, but for bases of state.
+        """
+        return past.then(self._tables[_name(table)], self.layout, last, at)
+
+    def rows_of(self, table: str | Table, live: pl.DataFrame) -> pl.LazyFrame:
+        """Give all rows of files such as `then` names, those of rounds that are not committed among them."""
+        return self._tables[_name(table)].rows(live)
+
     def files(self, table: str | Table, at: int | None = None) -> list[str]:
         """Live Parquet files for hive-partitioned readers; rows of rounds that are not committed are among them."""
         if at is None:

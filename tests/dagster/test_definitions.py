@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 import yaml
 
-from crawl_pipeline import corpus
+from crawl_pipeline import reports
 from crawl_pipeline.assets import duplicates, ranks, rounds
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.definitions import defs
@@ -41,8 +41,8 @@ def test_every_table_that_rounds_write_is_an_asset_of_the_round():
 def test_every_model_is_an_asset_and_every_test_a_check():
     graph = defs.resolve_asset_graph()
 
-    assert {dg.AssetKey(model.name) for model in corpus.models()} <= graph.get_all_asset_keys()
-    assert {test.name for test in corpus.tests()} <= {key.name for key in graph.asset_check_keys}
+    assert {dg.AssetKey(model.name) for model in reports.models()} <= graph.get_all_asset_keys()
+    assert {test.name for test in reports.tests()} <= {key.name for key in graph.asset_check_keys}
 
 
 def test_the_round_job_runs_its_own_checks_and_not_those_over_the_whole_lake():

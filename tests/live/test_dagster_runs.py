@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from crawl_pipeline import corpus
+from crawl_pipeline import corpus, reports
 from crawl_pipeline.definitions import materialize
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import access_log
@@ -23,4 +23,4 @@ def test_no_host_is_asked_too_soon_across_two_runs(tmp_path: Path) -> None:
     both = asked.group_by("host").len().filter(pl.col("len") == 2)
     assert both.height > 0, "no host was asked by both runs, so nothing was shown"
     small_web.assert_polite(access_log.rows(tmp_path / "access.log"))
-    assert all(result.holds for result in corpus.run_tests(lake))
+    assert all(result.holds for result in reports.run_tests(lake))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawl_pipeline import corpus
+from crawl_pipeline import corpus, reports
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import access_log, pydoc_web
 from crawl_pipeline.testing.truth import Truth, truth
@@ -83,7 +83,7 @@ def test_it_ends_with_the_funnel_and_what_to_try_next(demo) -> None:
     folder, _, _, printed = demo
     for words in ("sum of outcomes", "= ", "Politeness", "0 too short", "file type", " sql ", " explain ", "make ui"):
         assert words in printed
-    assert all(result.holds for result in corpus.run_tests(Lake.open(str(folder / "lake"))))
+    assert all(result.holds for result in reports.run_tests(Lake.open(str(folder / "lake"))))
 
 
 def hung_up_on(row: access_log.Row) -> bool:

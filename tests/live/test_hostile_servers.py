@@ -21,7 +21,7 @@ import psutil
 import pytest
 import trustme
 
-from crawl_pipeline import auditing, corpus, ordering, server_log
+from crawl_pipeline import auditing, ordering, reports, server_log
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.fetch.transport import BROKE_WHILE_KEPT
 from crawl_pipeline.lake import Lake
@@ -242,7 +242,7 @@ def test_every_outcome_is_produced_by_real_servers(crawled: Crawled, outcome: st
 
 def test_the_audit_finds_nothing_in_the_log_of_the_crawl(crawled: Crawled) -> None:
     assert broken(auditing.audit(crawled.lake)) == []
-    assert [result.name for result in corpus.run_tests(crawled.lake) if not result.holds] == []
+    assert [result.name for result in reports.run_tests(crawled.lake) if not result.holds] == []
 
 
 def test_the_audit_finds_nothing_in_the_logs_of_the_servers(crawled: Crawled) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crawl_pipeline import corpus
+from crawl_pipeline import corpus, reports
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import access_log
 from crawl_pipeline.testing.truth import truth
@@ -33,7 +33,7 @@ def test_kills_lose_nothing_double_nothing_and_are_never_impolite(tmp_path: Path
     stored = corpus.query(lake, "select url, count(*) as n from pages group by url")
     assert set(stored["url"]) == truth(web.web).pages
     assert stored["n"].max() == 1
-    assert [result.name for result in corpus.run_tests(lake) if not result.holds] == []
+    assert [result.name for result in reports.run_tests(lake) if not result.holds] == []
     small_web.assert_polite(access_log.rows(tmp_path / "access.log"))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from crawl_pipeline import corpus, ordering
+from crawl_pipeline import corpus, ordering, reports
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import Host, Web, loopback_web
 from crawl_pipeline.testing.pictures import png
@@ -98,7 +98,7 @@ def test_every_page_is_stored_whatever_modules_did(lake):
     stored = rows(lake, "select regexp_extract(url, '[^/]*$') as name from pages")["name"]
 
     assert sorted(stored) == sorted(["", *map(str, range(6)), *DEEDS])
-    assert all(result.holds for result in corpus.run_tests(lake))
+    assert all(result.holds for result in reports.run_tests(lake))
 
 
 def test_the_archive_has_every_picture_with_its_size_and_each_body_once(lake):

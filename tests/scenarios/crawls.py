@@ -11,7 +11,7 @@ import polars as pl
 import trio
 from trio.testing import MockClock
 
-from crawl_pipeline import corpus, rounds, server_log
+from crawl_pipeline import reports, rounds, server_log
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import ORDERS
@@ -146,7 +146,7 @@ class Crawl:
 
     def check(self, rest_s: float = 1.0) -> None:
         """Every promise in SQL, the web's own log, and the accounting of all rounds."""
-        broken = [result for result in corpus.run_tests(self.lake) if not result.holds]
+        broken = [result for result in reports.run_tests(self.lake) if not result.holds]
         assert not broken, [(result.name, result.offending) for result in broken]
         for host in {row.host for row in self.web.log}:
             assert not self.web.overlaps(host)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from crawls import DAY, NOON, Crawl, Died, DiesAtCommit, policy, taking
 
-from crawl_pipeline import corpus, extracting, maintenance
+from crawl_pipeline import corpus, extracting, maintenance, reports
 from crawl_pipeline.contents import ContentSeen
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.fetch.bodies import FoundLinks, ReadPage
@@ -45,7 +45,7 @@ def whole(crawl: Crawl) -> pl.DataFrame:
         said = f"what page {path} says" if path != "/" else row["host"]
         assert said in row["body"].decode(), row["url"]
         assert said in row["text"], row["url"]
-    assert corpus.run_test(crawl.lake, "every_kept_page_has_its_content").holds
+    assert reports.run_test(crawl.lake, "every_kept_page_has_its_content").holds
     return found
 
 

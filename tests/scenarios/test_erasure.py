@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from crawls import NOON, Crawl, Died, DiesAtCommit, policy
 
-from crawl_pipeline import corpus, duplicates, erasing, explaining, maintenance, ordering
+from crawl_pipeline import duplicates, erasing, explaining, maintenance, ordering, reports
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.contents import content_hash
 from crawl_pipeline.core.tables import CONTENTS
@@ -131,7 +131,7 @@ def test_a_page_is_erased_from_every_file_and_nothing_else_is(crawl):
     assert others(crawl) == before
     assert crawl.rows("fetches").height == requests
     assert crawl.rows("fetches").filter(pl.col("url").is_null()).height > 0
-    assert all(result.holds for result in corpus.run_tests(crawl.lake))
+    assert all(result.holds for result in reports.run_tests(crawl.lake))
     known = crawl.rows("hosts").filter(host="a.test")["known_count"].item()
     assert known == crawl.rows("frontier").filter(host="a.test").height
     [record] = crawl.rows("erasures").filter(table_name="pages").to_dicts()
@@ -164,7 +164,7 @@ def test_what_is_erased_does_not_come_back_by_a_link_and_does_by_a_seed(crawl):
     assert erasing.proved(crawl.lake).holds
     assert not erasing.open_orders(crawl.lake).height
     duplicates.find(crawl.lake, crawl.rules, clock=lambda: NOON)
-    assert all(result.holds for result in corpus.run_tests(crawl.lake))
+    assert all(result.holds for result in reports.run_tests(crawl.lake))
 
     crawl.seed("http://a.test/").work(name="w5")
     assert "/secret" in crawl.stored("a.test")
@@ -187,7 +187,7 @@ def test_a_host_is_erased_with_its_pictures_robots_and_politeness_but_for_a_paus
     assert PICTURE.body not in crawl.rows("contents")["body"].to_list()
     left = holds(crawl.lake.root, b"://a.test/")
     assert {path.partition("/")[0] for path in left} <= {"contents"}
-    assert all(result.holds for result in corpus.run_tests(crawl.lake))
+    assert all(result.holds for result in reports.run_tests(crawl.lake))
 
 
 class DiesAt:
@@ -219,7 +219,7 @@ def test_an_erasure_that_was_killed_is_done_by_the_next_one(crawl, step):
     assert done.proof.holds, done.proof.found
     left = holds(crawl.lake.root, PAGE.encode() + b'"', str(urls.url_hash(PAGE)).encode())
     assert {path.partition("/")[0] for path in left} <= {"contents"}
-    assert [result.name for result in corpus.run_tests(crawl.lake) if not result.holds] == []
+    assert [result.name for result in reports.run_tests(crawl.lake) if not result.holds] == []
     assert [text for text in crawl.rows("contents")["text"] if text and text.endswith("word39")] == []
     assert body in crawl.rows("contents")["body"].to_list()
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from crawls import DAY, NOON, Crawl, policy
 
-from crawl_pipeline import corpus, ordering, retaining
+from crawl_pipeline import ordering, reports, retaining
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.orders import Tag
 from crawl_pipeline.core.policy import PolicyError
@@ -25,7 +25,7 @@ def test_months_go_by_their_age_and_class_and_what_is_current_stays(tmp_path):
 
     def retain(days: int) -> retaining.Retained:
         done = retaining.retain(crawl.lake, rules, clock=lambda: NOON + timedelta(days=days))
-        assert [result.name for result in corpus.run_tests(crawl.lake) if not result.holds] == []
+        assert [result.name for result in reports.run_tests(crawl.lake) if not result.holds] == []
         return done
 
     def bodies() -> set[str]:
