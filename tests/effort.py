@@ -5,6 +5,9 @@ the same suite with CRAWL_TESTS=thorough, takes as long as it takes.
 """
 
 import os
+from typing import TypeVar
+
+Case = TypeVar("Case")
 
 THOROUGH = os.environ.get("CRAWL_TESTS") == "thorough"
 
@@ -12,3 +15,8 @@ THOROUGH = os.environ.get("CRAWL_TESTS") == "thorough"
 def times(usual: int, thorough: int) -> int:
     """How often to try."""
     return thorough if THOROUGH else usual
+
+
+def some(cases: list[Case], usual: int = 1) -> list[Case]:
+    """The first cases of several that differ little; all of them where it is to be thorough."""
+    return cases if THOROUGH else cases[:usual]

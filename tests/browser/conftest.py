@@ -7,7 +7,7 @@ import pytest
 import ui
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: two browsers in one process quarrel about its loop
 def dagit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ui.Dagit]:
     if ui.CHROMIUM is None:
         (pytest.fail if os.environ.get("CRAWL_TESTS_NEED_SERVERS") else pytest.skip)("chromium is not installed")

@@ -40,7 +40,7 @@ run_launcher:
   class: SyncInMemoryRunLauncher
 """
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
-PATIENCE_MS = 240_000
+PATIENCE_MS = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _dagster(root: Path, lake: Lake) -> Iterator[str]:
         finally:
             started.send_signal(signal.SIGINT)
             try:
-                started.wait(30)
+                started.wait(5)
             except subprocess.TimeoutExpired:
                 pass
             finally:

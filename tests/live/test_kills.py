@@ -19,7 +19,7 @@ from crawl_pipeline.testing.truth import truth
 from tests.effort import times
 from tests.live import small_web
 
-KILLS = times(6, 20)
+KILLS = times(4, 20)
 
 
 def test_kills_lose_nothing_double_nothing_and_are_never_impolite(tmp_path: Path) -> None:

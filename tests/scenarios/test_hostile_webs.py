@@ -24,6 +24,7 @@ from crawl_pipeline.testing.sites import (
     tree,
     unavailable,
 )
+from tests.effort import some
 
 
 def trap_at(prefix: str, shape, pages: int = 5) -> Host:
@@ -255,7 +256,7 @@ def test_one_page_in_trouble_is_tried_again_later_and_then_fetched(tmp_path):
 # Budgets of time.
 
 
-@pytest.mark.parametrize("first_byte_s", [0.0, 2.5])
+@pytest.mark.parametrize("first_byte_s", some([2.5, 0.0]))
 def test_a_hosts_day_is_never_passed_and_the_worker_does_not_spin_for_midnight(tmp_path, first_byte_s):
     rules = policy(budget={"fetches_per_host_day": 5})
     crawl = Crawl(tmp_path, site("a.test", pages=9, first_byte_s=first_byte_s), rules=rules)
@@ -272,7 +273,7 @@ def test_a_hosts_day_is_never_passed_and_the_worker_does_not_spin_for_midnight(t
     crawl.check()
 
 
-@pytest.mark.parametrize("plans_take_s", [0.0, 3.0])
+@pytest.mark.parametrize("plans_take_s", some([3.0, 0.0]))
 def test_the_hosts_of_a_site_never_pass_its_day_together(tmp_path, plans_take_s):
     hosts = [site(f"{name}.a.test", pages=9) for name in "xyz"]
     rules = policy(budget={"fetches_per_site_day": 10})

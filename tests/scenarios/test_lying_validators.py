@@ -11,7 +11,11 @@ from crawl_pipeline.testing import Host
 from crawl_pipeline.testing.sites import Answer, html, robots, tree, validated
 
 PAGES = 12
-RULES = policy(recrawl={"first_s": DAY, "shortest_s": DAY, "longest_s": DAY}, fetch={"unconditional": 0.2})
+RULES = policy(
+    recrawl={"first_s": DAY, "shortest_s": DAY, "longest_s": DAY},
+    fetch={"unconditional": 0.2},
+    traps={"probes_per_host": 0},
+)
 
 
 def tagged(content: Any, tag: Any) -> Any:

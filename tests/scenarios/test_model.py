@@ -248,7 +248,7 @@ class Frontier(RuleBasedStateMachine):
 TestFrontier = Frontier.TestCase
 TestFrontier.settings = settings(
     max_examples=times(2, 8),
-    stateful_step_count=8,
+    stateful_step_count=times(6, 8),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,

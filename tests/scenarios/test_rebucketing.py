@@ -196,7 +196,7 @@ def test_killed_after_any_commit_and_repeated_or_not_it_loses_and_doubles_nothin
         finish(mine)
         same(mine, undisturbed)
         shutil.rmtree(mine.lake.root)
-        commits += times(3, 1)
+        commits += times(5, 1)
 
     assert commits > 15
     assert counts == {2, 4}

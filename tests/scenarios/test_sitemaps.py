@@ -10,7 +10,10 @@ from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, robots, robots_text, routes, validated
 
 MAP = "http://a.test/map.xml"
-PORTIONS = {"sitemap": {"portion_s": 60.0, "share": 0.5}}  # at one request a second 30 URLs a portion
+PORTIONS = {
+    "sitemap": {"portion_s": 60.0, "share": 0.5},
+    "traps": {"probes_per_host": 0},
+}  # at one request a second 30 URLs a portion
 DAILY = {"recrawl": {"first_s": 30 * DAY}, "sitemap": {"first_s": DAY, "shortest_s": DAY / 2, "longest_s": 7 * DAY}}
 
 
