@@ -11,6 +11,7 @@ from crawl_pipeline.commands import (
     orders,
     ranks,
     reading,
+    report,
     serving,
     settings,
     telling,
@@ -18,7 +19,7 @@ from crawl_pipeline.commands import (
 )
 from crawl_pipeline.commands.common import main
 
-COMMANDS = (erasing, exporting, judging, lake, orders, ranks, reading, serving, settings, telling, work)
+COMMANDS = (erasing, exporting, judging, lake, orders, ranks, reading, report, serving, settings, telling, work)
 """Each adds its commands to `main` when it is imported."""
 
 __all__ = ["COMMANDS", "main"]

@@ -613,7 +613,7 @@ def test_a_report_without_its_sentence_is_refused(tmp_path):
 
 
 def test_an_unknown_report_is_answered_with_the_reports_there_are(folder):
-    with pytest.raises(reports.ReportError, match=r"host_coverag\.sql.*duplicate_clusters, host_coverage"):
+    with pytest.raises(reports.ReportError, match=r"host_coverag\.sql.*duplicate_clusters, funnel, host_coverage"):
         reports.run_model(folder({}), "host_coverag")
 
 

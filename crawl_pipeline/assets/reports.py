@@ -6,9 +6,11 @@ says what to do.
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from pydantic import Field
 
 from crawl_pipeline import reports as sql
 from crawl_pipeline.assets import checks, duplicates, pictures
@@ -26,6 +28,30 @@ JUDGED = (*WRITTEN, *duplicates.WRITTEN)
 def reports(buckets: int) -> list[dg.AssetsDefinition]:
     """One asset per model."""
     return [_report(model, buckets) for model in sql.models()]
+
+
+class ReportPageConfig(dg.Config):
+    """Where the page goes: not into the lake's folder, of which an erasure searches every file."""
+
+    path: str = Field(default="report.html", description="File to write, whole or not at all.")
+
+
+def report_page(buckets: int) -> dg.AssetsDefinition:
+    """The page that an operator mails."""
+
+    @dg.asset(
+        name="report_page", deps=[model.name for model in sql.models()], group_name=GROUP, owners=OWNERS,
+        kinds={"html"}, description="All models on one HTML page with charts, whole by itself: to be mailed.",
+    )  # fmt: skip
+    def report_page(
+        context: dg.AssetExecutionContext, lake: LakeResource, config: ReportPageConfig
+    ) -> dg.MaterializeResult[None]:
+        from crawl_pipeline import report_page as pages  # noqa: PLC0415 (keeps the code server small)
+
+        written = pages.write(lake.open(buckets), Path(config.path))
+        return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(written), "bytes": written.stat().st_size})
+
+    return report_page
 
 
 def promises(buckets: int) -> dg.AssetChecksDefinition:

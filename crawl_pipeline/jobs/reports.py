@@ -15,5 +15,7 @@ def load(count: int) -> dg.Definitions:
         description="Run the SQL reports, and the SQL tests over the whole lake.", tags={"crawl/job": "reports"},
     )  # fmt: skip
     return dg.Definitions(
-        assets=reports.reports(count), asset_checks=[reports.promises(count), *reports.alarms(count)], jobs=[job]
-    )  # fmt: skip
+        assets=[*reports.reports(count), reports.report_page(count)],
+        asset_checks=[reports.promises(count), *reports.alarms(count)],
+        jobs=[job],
+    )

@@ -1,0 +1,21 @@
+"""The command `report`: the page that an operator mails."""
+
+from pathlib import Path
+
+import click
+
+from crawl_pipeline.commands.common import command, out
+from crawl_pipeline.commands.progress import progress
+from crawl_pipeline.lake import Lake
+
+
+@command()
+@click.option("--out", "path", type=click.Path(dir_okay=False, path_type=Path), default=Path("report.html"),
+              show_default=True, help="Where to write the page.")  # fmt: skip
+def report(lake: str, path: Path) -> None:
+    """Write one HTML page with charts and tables, whole by itself: to be mailed, and read on a phone."""
+    from crawl_pipeline import report_page
+
+    with progress("reading the lake and drawing"):
+        written = report_page.write(Lake.open(lake), path)
+    out.print(f"{written}: {written.stat().st_size / 1000:,.0f} kB", markup=False)
