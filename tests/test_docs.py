@@ -270,7 +270,8 @@ def queries() -> list[str]:
 
 @pytest.mark.parametrize("sql", queries(), ids=lambda sql: " ".join(sql.split())[:60])
 def test_queries_run_on_a_lake(lake, sql):
-    assert corpus.query(lake, sql).columns
+    with reports.connect(lake) as connection:
+        assert corpus.read(connection, sql).columns
 
 
 @pytest.mark.parametrize(("page", "source"), blocks("toml"))
