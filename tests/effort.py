@@ -7,9 +7,15 @@ the same suite with CRAWL_TESTS=thorough, takes as long as it takes.
 import os
 from typing import TypeVar
 
+import pytest
+
 Case = TypeVar("Case")
 
 THOROUGH = os.environ.get("CRAWL_TESTS") == "thorough"
+
+
+long = pytest.mark.skipif(not THOROUGH, reason="takes long: make test-thorough")
+"""Marks a test of ten seconds or more whose subject others look at too, less deeply."""
 
 
 def times(usual: int, thorough: int) -> int:

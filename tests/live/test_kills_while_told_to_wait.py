@@ -19,6 +19,7 @@ from crawl_pipeline import ordering
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import Host, Request, Web, loopback_web, site
 from crawl_pipeline.testing.sites import Answer, Site, at_first, robots, slow, throttled, tree
+from tests.effort import long
 from tests.live.test_kills import finish, worker
 
 RETRY_AFTER_S, DELAY_S = 10, 0.2
@@ -90,6 +91,7 @@ def throttled_hosts(root: Path) -> set[str]:
     return set(Lake.open(str(root)).scan("fetches").filter(pl.col("outcome") == "throttled").collect()["host"])
 
 
+@long
 def test_a_committed_retry_after_is_kept_across_a_kill_whether_seconds_or_a_date(tmp_path: Path) -> None:
     hosts = (told("seconds.test", throttled(RETRY_AFTER_S)), told("date.test"), site("calm.test", pages=45))
     with loopback_web.serving(Web(hosts=hosts), log=tmp_path / "access.log") as web:

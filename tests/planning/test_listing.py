@@ -16,6 +16,7 @@ from crawl_pipeline.lake import Lake, Lease
 from crawl_pipeline.lake.folding import Shape
 from crawl_pipeline.planning import listing
 from crawl_pipeline.planning.sight import Sight
+from tests.effort import long
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 POLICY = Policy.model_validate({"agent": {"name": "ExampleBot", "contact": "https://example.org/"}})
@@ -137,6 +138,7 @@ def test_of_a_large_host_only_slices_are_read_until_there_is_enough_and_the_rest
     assert sizes["h.test"] + due.unread[0] == 1_000
 
 
+@long
 def test_every_slice_of_a_large_host_gets_its_turns(lake: Lake) -> None:
     lease = large_host(lake, 1_000)
     turns = Counter(

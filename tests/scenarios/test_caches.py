@@ -6,6 +6,7 @@ from pathlib import Path
 from crawls import Crawl, policy
 
 from crawl_pipeline.testing import site
+from tests.effort import long
 
 SEEDS = ("http://a.test/", "http://b.test/")
 ALWAYS, NEVER = ({"filter_from": count} for count in (0, 1_000_000_000))
@@ -26,6 +27,7 @@ def crawled(root: Path, seen: dict[str, int], *spoils: Callable[[Path], object])
     return crawl
 
 
+@long
 def test_a_crawl_whose_filters_are_spoilt_equals_one_without_filters(tmp_path: Path) -> None:
     plain = crawled(tmp_path / "plain", NEVER, lambda file: None)
     filtered = crawled(

@@ -9,6 +9,7 @@ from crawl_pipeline.testing import Host
 from crawl_pipeline.testing.shapes import calendar, session_ids
 from crawl_pipeline.testing.sites import Answer, Request, below, prose, robots, tree
 from crawl_pipeline.testing.trap_web import html as page
+from tests.effort import long
 
 CALENDAR = "/cal/{int}/{int}"
 
@@ -56,6 +57,7 @@ def test_what_is_done_is_visible_with_its_evidence(tmp_path):
     assert "like http://a.test/cal" in row["examples"][0]
 
 
+@long
 def test_a_released_pattern_is_crawled_on_and_only_drawn_seldom_when_it_repeats_itself_again(tmp_path):
     crawl = Crawl(tmp_path, with_calendar(3), rules=policy(budget={"urls_per_host": 150})).seed("http://a.test/")
     crawl.work(seconds=600)

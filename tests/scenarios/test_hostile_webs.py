@@ -24,7 +24,7 @@ from crawl_pipeline.testing.sites import (
     tree,
     unavailable,
 )
-from tests.effort import some
+from tests.effort import long, some
 
 
 def trap_at(prefix: str, shape, pages: int = 5) -> Host:
@@ -202,6 +202,7 @@ def test_a_host_that_is_down_is_put_aside_longer_each_time_while_others_do_not_n
     crawl.check()
 
 
+@long
 def test_hosts_that_were_down_for_a_day_lose_no_url_to_it(tmp_path):
     def down(answers):
         return robots(at_first(answers, failing(httpx.ConnectTimeout), seconds=DAY), "")

@@ -4,11 +4,13 @@ import polars as pl
 from crawls import Crawl, policy
 
 from crawl_pipeline.testing.trap_web import web
+from tests.effort import long
 
 STRANGERS = 10
 SLOW = {"drip", "huge"}
 
 
+@long
 def test_traps_end_early_and_the_good_pages_beside_them_are_fetched(tmp_path):
     labelled = web(sites=12, pages=16)
     budget = {"trust_first": STRANGERS, "trust_first_share": 0.0, "trust_growth": 0.0}

@@ -8,6 +8,7 @@ from crawls import Crawl, policy
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.lake.folding import Shape
 from crawl_pipeline.testing import site
+from tests.effort import long
 
 
 class FoldsSmall:
@@ -26,6 +27,7 @@ class FoldsSmall:
         return folded
 
 
+@long
 def test_a_large_host_in_slices_is_crawled_to_the_end_beside_small_ones_and_at_its_pace(tmp_path: Path) -> None:
     rules = policy(round={"seconds": 10.0, "shortest_s": 1.0})
     names = ["big.test", "c.test", "d.test"]

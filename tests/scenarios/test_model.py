@@ -247,7 +247,7 @@ class Frontier(RuleBasedStateMachine):
 
 TestFrontier = Frontier.TestCase
 TestFrontier.settings = settings(
-    max_examples=times(2, 8),
+    max_examples=times(1, 8),
     stateful_step_count=times(6, 8),
     deadline=None,
     suppress_health_check=list(HealthCheck),

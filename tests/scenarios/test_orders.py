@@ -17,7 +17,7 @@ from crawl_pipeline.core.tables import ORDERS
 from crawl_pipeline.rounds import Done
 from crawl_pipeline.testing import site
 from crawl_pipeline.testing.sites import html, redirect
-from tests.effort import some
+from tests.effort import long, some
 
 
 def test_a_paused_host_stays_quiet_and_others_are_crawled(tmp_path):
@@ -113,6 +113,7 @@ def rests_since(crawl: Crawl, host: str, round_: int) -> list[float]:
     return crawl.web.rests_s(host)[since:]
 
 
+@long
 def test_a_delay_that_is_set_holds_from_the_next_round_on_and_until_it_is_unset(tmp_path):
     crawl = Crawl(tmp_path, site("a.test", pages=20), site("b.test", pages=20), rules=SHORT)
     crawl.seed("http://a.test/", "http://b.test/")

@@ -5,7 +5,7 @@ from crawls import Crawl, policy, taking
 
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, redirect, robots, robots_text, routes, sitemap, tree
-from tests.effort import some
+from tests.effort import long, some
 
 NEVER_AGAIN = {"again": False}
 
@@ -212,6 +212,7 @@ def test_a_robots_txt_that_leads_to_another_host_is_polite_to_both(tmp_path):
 
 
 @pytest.mark.parametrize("busy_s", some([2.0, 0.0]))
+@long
 def test_hosts_are_asked_on_while_rounds_are_written_and_planned(tmp_path, busy_s):
     names = [f"h{n}.test" for n in range(4)]
     crawl = Crawl(tmp_path, *(site(name, pages=120) for name in names), rules=policy(round={"seconds": 10.0}))

@@ -24,7 +24,7 @@ from crawl_pipeline.lake.delta import Backoff, DeltaTable
 from crawl_pipeline.rebucketing import Rebucketed
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import Answer, Request, html, throttled
-from tests.effort import times
+from tests.effort import long, times
 
 LEASE_S = 120.0
 HOSTS = [f"h{number}.test" for number in range(6)]
@@ -196,12 +196,13 @@ def test_killed_after_any_commit_and_repeated_or_not_it_loses_and_doubles_nothin
         finish(mine)
         same(mine, undisturbed)
         shutil.rmtree(mine.lake.root)
-        commits += times(5, 1)
+        commits += times(7, 1)
 
     assert commits > 15
     assert counts == {2, 4}
 
 
+@long
 def test_what_a_killed_rebucketing_left_is_deleted_by_maintenance_and_by_the_next_one(tmp_path):
     crawl = busy(tmp_path, buckets=4)
     crawl.work(seconds=4)

@@ -8,6 +8,7 @@ from crawls import DAY, Crawl, policy
 from crawl_pipeline import explaining, maintenance
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, robots, robots_text, routes, validated
+from tests.effort import long
 
 MAP = "http://a.test/map.xml"
 PORTIONS = {
@@ -49,6 +50,7 @@ def chain(length: int, last: list[str]) -> dict[str, Any]:
     return {"/": html("Home", ["/c0"])} | steps
 
 
+@long
 def test_a_large_sitemap_leaves_turns_to_what_pages_link_to_and_nothing_is_lost(tmp_path):
     """Of 150 listed pages the newest come first; a chain of links is walked meanwhile, and its end leads on."""
     paths = [f"/l{n}" for n in range(150)]
@@ -74,6 +76,7 @@ def test_a_large_sitemap_leaves_turns_to_what_pages_link_to_and_nothing_is_lost(
     crawl.check()
 
 
+@long
 def test_a_sitemap_that_changes_is_read_more_often_than_one_that_does_not_and_that_costs_a_304(tmp_path):
     """Pages come back after a month; sitemaps by their own rule."""
     news, still = "/news.xml", "/still.xml"

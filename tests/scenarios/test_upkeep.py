@@ -278,7 +278,7 @@ def test_a_retention_of_less_than_a_week_is_refused_before_anything_is_done(craw
     assert crawl.lake.versions() == versions
 
 
-@settings(max_examples=times(2, 6))
+@settings(max_examples=times(1, 6))
 @given(spells=st.lists(st.tuples(st.floats(1, 12), st.sampled_from(["ends", "dies"])), min_size=1, max_size=2))
 def test_maintenance_after_every_worker_changes_no_row_that_is_seen(tmp_path_factory, spells):
     crawl = crawl_of_two(tmp_path_factory.mktemp("spells"))
