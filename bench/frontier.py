@@ -35,6 +35,7 @@ from crawl_pipeline import harvest, planning
 from crawl_pipeline.core import admission, urls
 from crawl_pipeline.core.orders import NOTHING
 from crawl_pipeline.core.politeness import HostPace
+from crawl_pipeline.core.references import Place
 from crawl_pipeline.core.seen import FULL
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.describing import Templates
@@ -207,7 +208,12 @@ def _steps(
     found = watch.time("read", catching_up._new_links, sight, cursors)
     canonical = watch.time("canonical", lambda: [urls.canonical(url) for url in found["url"]])
     told = tuple(found["kind"]), tuple(found["nofollow"])
-    watch.time("bucket", reading.columns, canonical, *told, lake.buckets)
+    watch.time(
+        "bucket",
+        lambda: reading.columns(
+            [Place(url, urls.url_hash(url), urls.host(url)) for url in canonical], *told, lake.buckets
+        ),
+    )
     links = watch.time("site", catching_up._with_site, found)
     seen = watch.time("seen", SeenSet(exact=True).known, sight, links, cursors, POLICY).hashes
     watch.time("seen_by_filter", sieve.known, sight, links, cursors, FILTERED)
