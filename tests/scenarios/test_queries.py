@@ -45,7 +45,7 @@ def crawl(tmp_path_factory: pytest.TempPathFactory) -> Crawl:
 
 
 def table(connection: Any, sql: str) -> str:
-    """Columns of text, numbers to the right; times without what is below a second."""
+    """Columns of text; times without what is below a second."""
     found = connection.sql(sql)
     rows = [[shown(value) for value in row] for row in found.fetchall()]
     lines = [list(found.columns), *rows]
