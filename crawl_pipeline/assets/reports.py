@@ -33,7 +33,7 @@ def reports(buckets: int) -> list[dg.AssetsDefinition]:
 class ReportPageConfig(dg.Config):
     """Where the page goes: not into the lake's folder, of which an erasure searches every file."""
 
-    path: str = Field(default="report.html", description="File to write, whole or not at all.")
+    path: str = Field(default="", description="File to write, whole or not at all; if empty, beside the lake's folder.")
 
 
 def report_page(buckets: int) -> dg.AssetsDefinition:
@@ -48,7 +48,9 @@ def report_page(buckets: int) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         from crawl_pipeline import report_page as pages  # noqa: PLC0415 (keeps the code server small)
 
-        written = pages.write(lake.open(buckets), Path(config.path))
+        opened = lake.open(buckets)
+        beside = Path("report.html") if "://" in opened.root else Path(opened.root).absolute().parent / "report.html"
+        written = pages.write(opened, Path(config.path) if config.path else beside)
         return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(written), "bytes": written.stat().st_size})
 
     return report_page
