@@ -87,9 +87,9 @@ def test_reading_in_processes_gives_what_reading_here_gives_in_order():
 
 
 def test_a_page_that_hangs_costs_only_itself():
-    results = read_apart([page(0), Hangs(), page(1)], policy(seconds=3.0))
+    results = read_apart([page(0), Hangs(), page(1)], policy(seconds=5.0))
 
-    assert results == [read(page(0), RULES), "not read within 3 s", read(page(1), RULES)]
+    assert results == [read(page(0), RULES), "not read within 5 s", read(page(1), RULES)]
 
 
 def test_a_page_that_kills_its_process_costs_only_itself():

@@ -234,13 +234,13 @@ def test_clusterings_are_bounded_by_pages_and_merges_are_told(tmp_path):
     found = pages.find()
     assert found.clusterings == 10
     assert pages.clusters() == from_scratch(many(7))
-    merges = pages.lake.scan("merges").collect()
-    assert merges.height == found.merged > 0
-    assert (merges["similarity"] >= 0.7).all()
+    merges = sorted(pages.lake.scan("merges").collect().iter_rows())
+    assert len(merges) == found.merged > 0
+    assert pages.lake.scan("merges").collect()["similarity"].min() >= 0.7
     before = pages.rows()
     assert pages.lake.fold_clusters(least=1)
     assert pages.rows().drop("layer", "cluster_before").equals(before.drop("layer", "cluster_before"))
-    assert pages.lake.scan("merges").collect().equals(merges)
+    assert sorted(pages.lake.scan("merges").collect().iter_rows()) == merges
 
 
 def test_of_two_clusterings_at_once_the_later_is_refused_and_nothing_is_counted_twice(pages):
