@@ -111,7 +111,7 @@ fetches_per_day = 500
 ```
 
 Where a meaning begins with a unit, it is the key's unit. The same facts are declared in
-[core/policy.py](../crawl_pipeline/core/policy.py).
+[core/policy/](../crawl_pipeline/core/policy/).
 """
     named = ", ".join(f"`[{name}]`" for name in SETTABLE)
     return "\n".join(
