@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from crawl_pipeline import report_page, reports
+from crawl_pipeline import report_page
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FETCHES, FRONTIER, HOSTS, PAGES, ROUNDS
 from crawl_pipeline.lake import Lake
@@ -62,18 +62,3 @@ def test_a_lake_without_rounds_has_a_page_that_says_so(tmp_path):
 
     assert "No round was committed yet." in text
     assert "<svg" not in text.split("Rounds</h2>")[1]
-
-
-def test_the_models_of_the_page_count_what_is_there(tmp_path):
-    lake = lake_with(tmp_path)
-
-    funnel = dict(reports.run_model(lake, "funnel").select("stage", "url_count").iter_rows())
-    trouble = reports.run_model(lake, "hosts_in_trouble").row(0, named=True)
-    fresh = reports.run_model(lake, "page_freshness").row(0, named=True)
-    cost = reports.run_model(lake, "cost_per_useful_page").row(0, named=True)
-
-    assert funnel == {"known": 2, "asked for": 1, "answered": 1, "stored": 1, "distinct": 1}
-    assert (trouble["host"], trouble["reason"], trouble["waiting_count"]) == (EVIL, "backing off", 7)
-    assert fresh["expected_freshness"] > 0.99
-    assert fresh["useful_share"] == 0.5
-    assert (cost["useful_count"], cost["requests_per_useful"], cost["patience_s_per_useful"]) == (1, 1.0, 2.0)
