@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from crawl_pipeline.core import admission, urls
+from crawl_pipeline.core import admission, frontier, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.tables import CHANGE_FREQUENCY, FRONTIER, HOSTS, ROUNDS, Table
 from crawl_pipeline.lake import Lake
@@ -98,6 +98,7 @@ def _rows(first: int, sizes: Any, names: Any, is_active: Any) -> pl.DataFrame:
         pl.when("fetched").then(value).alias(name)
         for name, value in (("visited_at", visited_at), ("evidence_a", pl.Series(a)), ("evidence_b", pl.Series(b)))
     )
+    frame = frame.with_columns(frontier.coarse("evidence_a"), frontier.coarse("evidence_b"))
     frame = frame.with_columns(url_hash=pl.Series([urls.url_hash(url) for url in frame["url"]]))
     return FRONTIER.frame(frame.select(name for name in FRONTIER.schema if name in frame.columns)).sort("host", "url")
 

@@ -52,6 +52,14 @@ def release(parked: pl.DataFrame, now: datetime) -> pl.DataFrame:
     return parked.with_columns(status=pl.lit("waiting"), reason=pl.lit(None, pl.String), due_at=pl.lit(now))
 
 
+def coarse(evidence: str) -> pl.Expr:
+    """Evidence to four digits, as the frontier keeps it: worths differ by less than 0.1 %, a URL is 5 bytes shorter.
+
+    What visits teach is added up in `change_frequency`, which keeps all digits.
+    """
+    return pl.col(evidence).round_sig_figs(4)
+
+
 def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame, policy: Policy) -> pl.DataFrame:
     """Give the new frontier rows of visited URLs.
 
@@ -65,7 +73,7 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         visited.filter(news)
         .drop("outcome", "reason", "ended_at", "evidence_a", "evidence_b")
         .join(visits, on="url_hash")
-        .join(intervals, on="url_hash", how="left")
+        .join(intervals.with_columns(coarse("evidence_a"), coarse("evidence_b")), on="url_hash", how="left")
         .join(_MEANING, on="outcome")
         # While its host is put aside a URL is not blamed: it waits with the host, and no attempt of its own is spent.
         .with_columns(again=pl.when((pl.col("again") == "retry") & pl.col("host_aside"))

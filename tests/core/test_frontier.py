@@ -20,7 +20,8 @@ VISIT = {
     "robots_until": TIME,
     "host_aside": pl.Boolean,
 }
-INTERVALS = {"url_hash": pl.Int64, "interval_s": pl.Float64}
+INTERVALS = {"url_hash": pl.Int64, "interval_s": pl.Float64, "evidence_a": pl.Float32, "evidence_b": pl.Float32}
+EVIDENCE = {"evidence_a": [1.23456], "evidence_b": [98_765.4]}
 LATER = after(100)
 UNTIL = after(600)
 
@@ -34,7 +35,7 @@ def visits(before, outcome, at=LATER, **columns):
 def fold(outcome, before=None, interval_s=None, rules=None, **columns):
     """The one row that a visit with this outcome leads to."""
     before = due("a.test", 1) if before is None else before
-    told = pl.DataFrame({"url_hash": before["url_hash"], "interval_s": [interval_s]}, schema=INTERVALS)
+    told = pl.DataFrame({"url_hash": before["url_hash"], "interval_s": [interval_s], **EVIDENCE}, schema=INTERVALS)
     if interval_s is None:
         told = told.clear()
     return frontier.advance(before, visits(before, outcome, **columns), told, rules or policy()).row(0, named=True)
@@ -134,7 +135,7 @@ def test_an_outage_is_no_visit_that_found_a_page_gone(outcome, count):
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_a_visit_that_is_applied_again_changes_nothing(outcome):
     before = due("a.test", 1, attempts=2)
-    told = pl.DataFrame({"url_hash": before["url_hash"], "interval_s": [5_000.0]}, schema=INTERVALS)
+    told = pl.DataFrame({"url_hash": before["url_hash"], "interval_s": [5_000.0], **EVIDENCE}, schema=INTERVALS)
     once = frontier.advance(before, visits(before, outcome), told, policy())
 
     assert frontier.advance(once, visits(before, outcome), told, policy()).equals(once)
@@ -153,6 +154,12 @@ def test_a_carried_url_stays_what_it_was():
     row = fold("carried", due("a.test", 1, status="fetched", due_at=after(-50)))
 
     assert (row["status"], row["due_at"]) == ("fetched", after(-50))
+
+
+def test_the_evidence_of_visits_is_kept_to_four_digits():
+    row = fold("fetched", interval_s=10.0)
+
+    assert (row["evidence_a"], row["evidence_b"]) == (pytest.approx(1.235), pytest.approx(98_770))
 
 
 def test_only_visited_urls_come_out_and_keep_what_a_visit_does_not_tell():
