@@ -2,7 +2,8 @@
 
 Every colour is a CSS variable with a value of its own to fall back on: inside a page the chart follows its light or
 dark colours, alone it is drawn in the light ones. Text from outside stands in the rows only, never in what Vega reads
-as an expression, and Vega escapes it in the SVG; nothing is fetched and the SVG holds no script.
+as an expression, and Vega escapes it in the SVG; characters that would turn or break what stands beside them are shown
+by their numbers. Nothing is fetched and the SVG holds no script.
 
 A chart is as wide as a phone (WIDTH). The page scales it, so that it is read the same everywhere.
 """
@@ -11,9 +12,12 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from itertools import count
 from typing import Any
 
 import vl_convert
+
+from crawl_pipeline.core.printable import printable
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -27,10 +31,11 @@ _VARIABLE = re.compile(r"var\(--[a-z0-9-]+, (#[0-9a-f]{6})\)")
 _OFFLINE: list[str] = []
 _MOMENT = {"year": "%Y", "quarter": "%b", "month": "%-d %b", "week": "%-d %b", "date": "%-d %b", "day": "%-d %b",
            "hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S", "milliseconds": "%S.%L"}  # fmt: skip
-_SHORT = "length(datum.label) > 22 ? slice(datum.label, 0, 21) + '…' : datum.label"
 _LONGEST = 40
 _HIGH = 150
 _ROW = 24
+LABEL = 24
+"""Characters of a bar's name: more would leave no room for the bar."""
 
 
 def ink(name: str) -> str:
@@ -43,12 +48,17 @@ def series(place: int) -> str:
     return f"var(--series-{place % len(SERIES) + 1}, {SERIES[place % len(SERIES)]})"
 
 
-def bars(rows: Rows, *, label: str, value: str, title: str = "", form: str = ",.0f", accent: int = 0) -> str:
-    """Draw one bar per row, from the top, each with its value beside it."""
-    words = {"field": label, "type": "nominal", "sort": None, "title": None}
+def bars(
+    rows: Rows, *, label: str, value: str, title: str = "", form: str = ",.0f", said: str = "", accent: int = 0
+) -> str:
+    """Draw one bar per row, from the top, each with its value beside it, or with the text of the column `said`."""
+    names = labels([str(row[label]) for row in rows])
+    rows = [{**row, "bar": name} for row, name in zip(rows, names, strict=True)]
+    words = {"field": "bar", "type": "nominal", "sort": None, "title": None}
     length = {"field": value, "type": "quantitative", "title": None, "axis": None, "scale": _room(rows, value)}
-    named = {"axis": {"labelExpr": _SHORT, "labelPadding": 6, "domain": False, "ticks": False}}
-    y, told = words | named, {"field": value, "type": "quantitative", "format": form}
+    named = {"axis": {"labelPadding": 6, "labelLimit": 0, "domain": False, "ticks": False}}
+    written = {"field": said, "type": "nominal"} if said else {"field": value, "type": "quantitative", "format": form}
+    y, told = words | named, written
     bar = {"mark": {"type": "bar", "color": series(accent), "cornerRadiusEnd": 2, "height": {"band": 0.68}},
            "encoding": {"y": y, "x": length}}  # fmt: skip
     text = {"mark": {"type": "text", "align": "left", "dx": 5, "color": ink("text")},
@@ -83,6 +93,24 @@ def lines(
             "point": {"filled": True, "size": 28} if len(rows) <= _LONGEST else False,
             **({} if by is not None else {"color": series(0)})}  # fmt: skip
     return _svg(rows, {"height": _HIGH, "layer": [{"mark": mark, "encoding": encoding}, *_across(rule)]}, title)
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    """Short names, no two alike: the middle is left out of a long one, since addresses differ at their end."""
+    given: dict[str, None] = {}
+    for name in names:
+        short = _short(printable(name), LABEL)
+        again = (f"{_short(printable(name), LABEL - 4)} ({n})" for n in count(2))
+        given[short if short not in given else next(other for other in again if other not in given)] = None
+    return list(given)
+
+
+def _short(name: str, most: int) -> str:
+    bare = re.sub(r"^https?://", "", name)
+    if len(bare) <= most:
+        return bare
+    head = most * 2 // 5
+    return f"{bare[:head]}…{bare[-(most - head - 1) :]}"
 
 
 def plain(svg: str) -> str:
@@ -141,12 +169,14 @@ def _across(rule: float | None) -> list[dict[str, Any]]:
 def _svg(rows: Rows, drawn: Mapping[str, Any], title: str) -> str:
     spec = {"width": WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}, "padding": 4, "background": None,
             "data": {"values": [{name: _value(each) for name, each in row.items()} for row in rows]},
-            "config": _CONFIG, **({"title": title} if title else {}), **drawn}  # fmt: skip
+            "config": _CONFIG, **({"title": printable(title)} if title else {}), **drawn}  # fmt: skip
     return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=_OFFLINE))
 
 
 def _value(value: Any) -> Any:
     """What JSON can hold; times are UTC, as everywhere in the lake."""
+    if isinstance(value, str):
+        return printable(value)
     return value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, (datetime, date)) else value
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from rich.table import Table
 
 from crawl_pipeline.auditing import Audit
 from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.core.printable import printable
 from crawl_pipeline.erasing import Erased, Proof
 from crawl_pipeline.freshness import Freshness
 from crawl_pipeline.maintenance import Maintained
@@ -436,12 +436,6 @@ def flat(found: pl.DataFrame) -> pl.DataFrame:
         *(pl.concat_str(pl.col(name).bin.size(), pl.lit(" bytes")).alias(name) for name in binary),
         *(pl.Series(name, [json.dumps(row, default=str) for row in found[name].to_list()]) for name in nested),
     )
-
-
-def printable(text: str) -> str:
-    """Text of pages and hosts without what a terminal would obey: control and direction characters are shown."""
-    hidden = {c for c in set(text) - {"\n"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
-    return text.translate({ord(c): f"\\u{ord(c):04x}" for c in hidden})
 
 
 def _table(title: str) -> Table:

@@ -14,7 +14,8 @@ from crawl_pipeline import doctoring
 from crawl_pipeline.cli import main
 from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.core import policy as policies
-from crawl_pipeline.display import in_words, printable
+from crawl_pipeline.core.printable import printable
+from crawl_pipeline.display import in_words
 from crawl_pipeline.lake import Lake, probing
 from tests.live import small_web
 

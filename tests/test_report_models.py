@@ -62,19 +62,20 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Every model's rows and every alarm's offenders, by name."""
     fetched = [url("f.test", 1, "fetched", score=0.75, due_at=PAST), url("f.test", 2, "fetched", score=0.25)]
     waiting = [url(name, place) for name in ("paused.test", "closed.test") for place in range(WAITING)]
-    page = {**url("f.test", 1, "fetched")}
-    del page["status"]
-    asked = {**page, "request_id": 1, "cause": "page", "origin": "http://f.test", "outcome": "fetched",
+    sitemap = url("f.test", 3, "fetched", kind="sitemap")
+    pages = [{name: each[name] for name in ("host", "url", "url_hash")} for each in fetched]
+    asked = {**pages[0], "request_id": 1, "cause": "page", "origin": "http://f.test", "outcome": "fetched",
              "http_status": 200, "started_at": PAST, "ended_at": PAST, "gap_s": 2.0, "wire_bytes": 500}  # fmt: skip
     visits = [
         {"host": "f.test", "url_hash": fetched[0]["url_hash"], "visit_count": 3, "change_count": 1, "evidence_a": 1.6,
          "rate": 0.5, "fetched_at": NOW - timedelta(days=4), "weight": 1.0},
         {"host": "f.test", "url_hash": fetched[1]["url_hash"], "visit_count": 3, "change_count": 0, "evidence_a": 0.6,
          "rate": 0.25, "fetched_at": NOW - timedelta(days=4), "weight": 0.5},
+        {"host": "f.test", "url_hash": sitemap["url_hash"], "visit_count": 1, "fetched_at": NOW},
     ]  # fmt: skip
     lake = written(Lake.create(str(tmp_path_factory.mktemp("models") / "lake"), 1), {
-        HOSTS: HOST_ROWS, FRONTIER: fetched + waiting, CHANGE_FREQUENCY: visits, FETCHES: [asked],
-        PAGES: [{**page, "fetched_at": PAST, "month": "2026-03"}],
+        HOSTS: HOST_ROWS, FRONTIER: [*fetched, sitemap, *waiting], CHANGE_FREQUENCY: visits, FETCHES: [asked],
+        PAGES: [{**page, "fetched_at": PAST, "month": "2026-03"} for page in pages],
     })  # fmt: skip
     return {**reports.run_models(lake), **{alarm.name: alarm.offending for alarm in reports.run_alarms(lake)}}
 
@@ -108,6 +109,7 @@ def test_freshness_is_that_of_a_change_rate_that_is_not_known_for_certain(found)
     # Shapes 0.4 + 1.6 = 2 and 0.4 + 0.6 = 1, means 0.5 and 0.25 a day, so scales of 4 days: (1 + 4 / 4) ^ -2 = 1 / 4
     # with an importance of 0.75, (1 + 4 / 4) ^ -1 = 1 / 2 with one of 0.25 x 0.5.
     assert whole["expected_freshness"] == pytest.approx((0.75 / 4 + 0.125 / 2) / 0.875, abs=1e-3)
+    assert whole["page_count"] == 2  # the sitemap is not stored
     assert whole["useful_share"] == 1 / 4
     assert whole["median_age_days"] == pytest.approx(4, abs=0.01)
     assert whole["lag_p95_days"] == pytest.approx(0.95 * 3, abs=0.01)
@@ -117,5 +119,5 @@ def test_the_funnel_and_the_cost_of_a_page_count_each_url_once(found):
     funnel = dict(found["funnel"].select("stage", "url_count").iter_rows())
     cost = found["cost_per_useful_page"].row(0, named=True)
 
-    assert funnel == {"known": 2 + 2 * WAITING, "asked for": 1, "answered": 1, "stored": 1, "distinct": 1}
-    assert (cost["useful_count"], cost["requests_per_useful"], cost["patience_s_per_useful"]) == (1, 1.0, 2.0)
+    assert funnel == {"known": 3 + 2 * WAITING, "asked for": 1, "answered": 1, "stored": 2, "distinct": 2}
+    assert (cost["useful_count"], cost["requests_per_useful"], cost["patience_s_per_useful"]) == (2, 0.5, 1.0)

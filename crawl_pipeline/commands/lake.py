@@ -13,6 +13,7 @@ from rich.markup import escape
 from crawl_pipeline.commands.common import as_json, command, out, policy_file, policy_of, policy_path_of, print_json
 from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.core import policy as policies
+from crawl_pipeline.core.printable import printable
 from crawl_pipeline.lake import WEEK, Lake, LakeExists
 
 
@@ -59,7 +60,7 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
 @as_json
 def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     """Check what a crawl needs: Python, packages, the lake, its store, leases and clock, the policy, name servers."""
-    from crawl_pipeline import display, doctoring
+    from crawl_pipeline import doctoring
 
     with progress("examining", quiet=as_json) as step:
         findings = doctoring.examine(lake, policy_path_of(lake, policy_path), datetime.now(UTC), tell=step)
@@ -68,7 +69,7 @@ def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:
     else:
         for finding in findings:
             mark = "[green]well[/]" if finding.well else "[red]ill [/]"
-            out.print(f"{mark}  {finding.what}: {escape(display.printable(finding.found))}")
+            out.print(f"{mark}  {finding.what}: {escape(printable(finding.found))}")
         ill = [finding.what for finding in findings if not finding.well]
         out.print(f"{len(ill)} of {len(findings)} need you: {', '.join(ill)}" if ill else "all is well")
     sys.exit(0 if all(finding.well for finding in findings) else 1)

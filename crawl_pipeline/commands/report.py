@@ -16,6 +16,9 @@ def report(lake: str, path: Path) -> None:
     """Write one HTML page with charts and tables, whole by itself: to be mailed, and read on a phone."""
     from crawl_pipeline import report_page
 
-    with progress("reading the lake and drawing"):
-        written = report_page.write(Lake.open(lake), path)
+    try:
+        with progress("reading the lake and drawing"):
+            written = report_page.write(Lake.open(lake), path)
+    except report_page.PageUnwritable as error:
+        raise click.ClickException(str(error)) from error
     out.print(f"{written}: {written.stat().st_size / 1000:,.0f} kB", markup=False)

@@ -1,6 +1,7 @@
 -- How fresh the pages of each host are expected to be, weighted by importance, and how late their visits are.
--- tables: frontier, change_frequency, hosts
+-- tables: frontier, change_frequency, hosts, pages
 --   host: `all hosts` is the first row
+--   page_count: URLs with a stored page that their last visit still found, or found unchanged
 --   expected_freshness: chance that a stored page is still as it is on the web, weighted by score and by copies
 --   median_age_days: since the last visit that read the page or was told that it is unchanged
 --   lag_p95_days: by how much visits that are due are late
@@ -18,7 +19,8 @@ with believed as (
         visit_count,
         change_count
     from change_frequency
-    join (select url_hash, score, due_at from frontier where status = 'fetched') using (url_hash)
+    join (select url_hash, score, due_at from frontier where status in ('fetched', 'orphan')) using (url_hash)
+    semi join pages using (url_hash)
     left join (select host, rate_sum, rate_count from hosts) using (host)
 )
 
