@@ -7,6 +7,7 @@ core.orders; this file checks what was typed and writes rows, and reads them bac
 
 import getpass
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -285,10 +286,15 @@ def _of_bucket(order: Mapping[str, Any]) -> str:
 
 # What was typed.
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
 
 def _canonical(hrefs: Iterable[str]) -> list[str]:
     found, wrong = dict[str, None](), list[str]()
     for href in hrefs:
+        if _CONTROL.search(href.strip()):  # browsers pass by a line's end in a URL; of a list it joins two lines
+            wrong.append(_short(f"{href!r}: expected a URL without control characters"))
+            continue
         try:
             url = urls.canonical(href)
         except urls.NotCrawlable as refusal:
@@ -314,7 +320,9 @@ def _scopes(hrefs: Iterable[str], hosts: Iterable[str], sites: Iterable[str]) ->
 
 
 def _host(name: str) -> Row:
-    """A host in its one spelling."""
+    """A host in its one spelling. What a URL may have around it is refused rather than passed by: it may be a slip."""
+    if _CONTROL.search(name) or any(mark in name for mark in "@#\\"):
+        raise OrderError(f"expected a host name and nothing else, found {_short(repr(name))}, so nothing was ordered")
     try:
         url = urls.canonical(f"http://{name}/")
     except urls.NotCrawlable as refusal:
@@ -323,6 +331,11 @@ def _host(name: str) -> Row:
         raise OrderError(
             f"expected a host name without scheme, port and path, found {name!r}, so nothing was ordered; "
             f"did you mean {urls.host(urls.canonical(name) if '://' in name else url)}?"
+        )
+    if not urls.can_exist(urls.host(url)) or "*" in name:
+        raise OrderError(
+            f"expected a host name of parts of 1 to 63 letters, found {_short(repr(name))}, so nothing was ordered: "
+            "name each host; --site is for all hosts of a site"
         )
     return {"host": urls.host(url)}
 

@@ -103,6 +103,8 @@ class Policy(Body):
             raise ValueError("expected something to set or unset, found nothing")
         if self.host is not None and self.max_depth is not None:
             raise ValueError("expected max_depth for all hosts, found it for one")
+        if twice := self._named.keys() & self.set.keys():
+            raise ValueError(f"expected each key to be said once, found it twice: {', '.join(sorted(twice))}")
         if twice := self.keys.keys() & set(self.unset):
             raise ValueError(f"expected each key to be set or unset, found both: {', '.join(sorted(twice))}")
         return self
@@ -110,13 +112,17 @@ class Policy(Body):
     @property
     def keys(self) -> dict[str, Any]:
         """Every key that is to be set, by its own name."""
+        return self._named | self.set
+
+    @property
+    def _named(self) -> dict[str, Any]:
         of_host = self.host is not None
         named = {
             "budget.path_depth": self.max_depth,
             "delay_s" if of_host else "politeness.delay_s": self.per_host_qps and round(1 / self.per_host_qps, 6),
             "fetches_per_day" if of_host else "budget.fetches_per_host_day": self.per_host_daily_budget,
         }
-        return {key: value for key, value in named.items() if value is not None} | self.set
+        return {key: value for key, value in named.items() if value is not None}
 
 
 class Scopes(Body):

@@ -50,7 +50,7 @@ def routes(tokens: Tokens, sessions: Sessions, watch: Watch) -> APIRouter:
 
     @router.post("/login")
     async def log_in(request: Request) -> Response:
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if _of_another_site(request):
             return problem(401, "expected the form of this server, found one of another site")
         token = parse_qs((await request.body()).decode("latin-1")).get("token", [""])[0].strip()
         name = tokens.name_of(token)
@@ -98,6 +98,13 @@ async def _told(watch: Watch) -> AsyncIterator[bytes]:
             await anyio.sleep(LOOK_S)
     finally:
         watch.pages -= 1
+
+
+def _of_another_site(request: Request) -> bool:
+    """Whether a browser says that a page of another site sends this form; older ones say only where it is from."""
+    origin = request.headers.get("origin")
+    ours = origin is None or origin.partition("://")[2] == request.headers["host"]
+    return request.headers.get("sec-fetch-site", "none" if ours else "cross-site") not in ("same-origin", "none")
 
 
 def _page(name: str) -> Callable[[], Response]:

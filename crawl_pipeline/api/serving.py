@@ -15,6 +15,7 @@ import uvicorn
 
 from crawl_pipeline import ordering
 from crawl_pipeline.api import tokens as of_tokens
+from crawl_pipeline.api.connections import Connection
 from crawl_pipeline.api.guarding import Guard
 from crawl_pipeline.api.routes import Served, application
 from crawl_pipeline.api.tokens import Sessions, Tokens
@@ -79,7 +80,10 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server(root: str, policy: Callable[[], Policy], known: Tokens, names: Sequence[str] = ()) -> Server:
+def server(
+    root: str, policy: Callable[[], Policy], known: Tokens, names: Sequence[str] = (),
+    connection: type[Connection] = Connection,
+) -> Server:  # fmt: skip
     """A server of the whole API of a lake, guarded; `names` are its own besides those of loopback."""
     opened, sessions = Opened(root), Sessions()
     watch = Watch(opened)
@@ -87,7 +91,7 @@ def server(root: str, policy: Callable[[], Policy], known: Tokens, names: Sequen
     return Server(uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, limit_concurrency=MOST_AT_ONCE,
         timeout_graceful_shutdown=5, timeout_keep_alive=30, proxy_headers=False, lifespan="on", ws="none",
-        http="h11",  # which limits the length of heads, and refuses what is no HTTP
+        http=connection,  # by h11, which limits the length of heads, and refuses what is no HTTP
     ), watch)  # fmt: skip
 
 

@@ -7,7 +7,7 @@ by the same model that checks the file.
 Invariant: one key has one setting, the last one; so settings may be laid over in any order, or twice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,11 @@ from crawl_pipeline.core.policy import HostRule, Policy, PolicyError
 
 SETTABLE = ("bands", "politeness", "robots", "scope", "budget", "retry", "recrawl", "traps")
 """Sections that planning, lanes and harvest read anew in every round; the others are read when a worker starts."""
+
+
+LEAST: Mapping[str, float] = {"delay_s": 0.1, "crawl_delay_cap_s": 60.0, "retry_after_cap_s": 3_600.0}
+"""What an order may not go below unless the file does: ten requests a second, and what hosts themselves ask for within
+these. Whoever runs the crawl may be rougher, on a web of their own; whoever has a token may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +80,28 @@ def overlay(policy: Policy, settings: Iterable[Setting]) -> Policy:
             at = at.setdefault(step, {})
         at[last] = policies.read_toml(f"value = {one.value}")["value"]
     try:
-        return Policy.model_validate(values)
+        made = Policy.model_validate(values)
     except ValidationError as error:
         raise PolicyError(
             "the policy as it is set cannot be used:\n"
             + "\n".join(_misfit(trouble, told) for trouble in error.errors())
         ) from error
+    _keep_promises(policy, made)
+    return made
+
+
+def _keep_promises(file: Policy, made: Policy) -> None:
+    """Refuse what hosts would be asked too often by."""
+    for key, least in LEAST.items():
+        asked = {f"politeness.{key}": (getattr(made.politeness, key), getattr(file.politeness, key))}
+        if key == "delay_s":
+            asked |= {f"{key} --host {host}": (made.delay_s(host), file.delay_s(host)) for host in made.host}
+        for name, (found, by_file) in asked.items():
+            if found < min(least, by_file):
+                raise PolicyError(
+                    f"{name}: expected {min(least, by_file):g} s or more, found {found:g}: an order may not ask hosts "
+                    f"more often; if they are yours, say so in the policy file, or take it back: crawl unset {name}"
+                )
 
 
 def _misfit(trouble: Any, told: list[Setting]) -> str:

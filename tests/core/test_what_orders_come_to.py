@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crawl_pipeline.core import frontier, orders, settings, urls
 from crawl_pipeline.core.orders import NOTHING, InForce, Tag, fold
 from crawl_pipeline.core.outcome import ORDERED
-from crawl_pipeline.core.policy import PolicyError
+from crawl_pipeline.core.policy import Policy, PolicyError
 from crawl_pipeline.core.tables import ORDERS
 
 PAGES = ["http://a.test/x", "http://a.test/y", "http://www.a.test/x", "http://b.test/x"]
@@ -214,6 +214,19 @@ def test_a_value_is_toml_or_else_text(key, typed, stands):
 def test_a_key_that_cannot_be_set_is_told_with_those_that_can(key, host, says):
     with pytest.raises(PolicyError, match=says):
         settings.setting(key, "1", host)
+
+
+def test_an_order_asks_hosts_no_more_often_than_the_file_or_ten_times_a_second():
+    def laid(key: str, value: str, host: str | None = None, **file: float) -> Policy:
+        return settings.overlay(policy(politeness=file), [settings.setting(key, value, host)])
+
+    for key, value, host in (("politeness.delay_s", "0.05", None), ("delay_s", "0.05", "a.test"),
+                             ("politeness.retry_after_cap_s", "1", None),
+                             ("politeness.crawl_delay_cap_s", "1", None)):  # fmt: skip
+        with pytest.raises(PolicyError, match=r"expected .* s or more, found .*: crawl unset"):
+            laid(key, value, host)
+    assert laid("politeness.delay_s", "0.1").politeness.delay_s == 0.1
+    assert laid("politeness.delay_s", "0.02", delay_s=0.01).politeness.delay_s == 0.02, "as the file says of our own"
 
 
 def test_every_section_that_can_be_set_is_one_of_the_policy():

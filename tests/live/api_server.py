@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 
 from crawl_pipeline.api import serving
+from crawl_pipeline.api.connections import Connection
 from crawl_pipeline.api.tokens import Tokens
 from crawl_pipeline.core import policy as policies
 
@@ -18,10 +19,11 @@ MINIMAL = '[agent]\nname = "TestBot"\ncontact = "http://bot.test/"\n'
 
 
 @contextmanager
-def serving_api(root: Path) -> Iterator[httpx.Client]:
+def serving_api(root: Path, connection: type[Connection] = Connection) -> Iterator[httpx.Client]:
     """Serve the API of a lake; the client comes with the operator's token."""
     tokens = Tokens({"operator": TOKEN, "other": OTHER})
-    server = serving.server(str(root), lambda: policies.load((root / "policy.toml").read_text()), tokens)
+    server = serving.server(str(root), lambda: policies.load((root / "policy.toml").read_text()), tokens,
+                            connection=connection)  # fmt: skip
     with serving.listen(serving.Where(port=0)) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -1,8 +1,10 @@
 """The HTTP API as programs and people use it: a real server on loopback over a real lake."""
 
 import json
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,8 +19,9 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from crawl_pipeline import erasing, ordering, pulse, worker
 from crawl_pipeline.api import tokens
+from crawl_pipeline.api.connections import Connection
 from crawl_pipeline.api.guarding import MOST_BYTES
-from crawl_pipeline.api.serving import ServeError, Where, listen
+from crawl_pipeline.api.serving import MOST_AT_ONCE, ServeError, Where, listen
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.lake import Lake
 from crawl_pipeline.testing import access_log
@@ -118,6 +121,9 @@ def test_wrong_requests_are_told_what_was_expected(api) -> None:
         (api.post("/api/v1/crawl/policy", json={"set": {"politeness.dealy_s": 5}}), 422, "no such key"),
         (api.post("/api/v1/crawl/policy", json={"per_host_qps": 0}), 422, "greater than 0"),
         (api.post("/api/v1/crawl/policy", json={"respect_robots": False}), 422, "respect_robots"),
+        (api.post("/api/v1/crawl/policy", json={"per_host_qps": 1, "set": {"politeness.delay_s": 5}}), 422, "twice"),
+        (api.post("/api/v1/crawl/policy", json={"set": {"politeness.delay_s": 0.01}}), 422, "more often"),
+        (api.post("/api/v1/host/user@a.test/pause"), 422, "nothing else"),
         (
             api.post("/api/v1/crawl/policy", content=b'{"set": {"recrawl.first_s": NaN}}', headers=JSON),
             422,
@@ -183,7 +189,9 @@ def test_a_browser_logs_in_with_a_form_and_its_session_only_reads(api) -> None:
         assert (
             browser.post("/login", data={"token": TOKEN}, headers={"sec-fetch-site": "cross-site"}).status_code == 401
         )
-        cookie = browser.post("/login", data={"token": TOKEN}).headers["set-cookie"]
+        assert browser.post("/login", data={"token": TOKEN}, headers={"origin": "http://evil.test"}).status_code == 401
+        own = {"origin": str(api.base_url)}
+        cookie = browser.post("/login", data={"token": TOKEN}, headers=own).headers["set-cookie"]
         page = browser.get("/")
         with browser.stream("GET", "/api/v1/events") as stream:
             first = next(line for line in stream.iter_lines() if line.startswith("data: "))
@@ -198,6 +206,28 @@ def test_a_browser_logs_in_with_a_form_and_its_session_only_reads(api) -> None:
     assert "http://" not in page.text
     assert json.loads(first.removeprefix("data: "))["frontier_size"] == 0
     assert (ordered.status_code, hidden.status_code, after.status_code) == (401, 401, 401)
+
+
+class Impatient(Connection):
+    """Waits less, so that the test does."""
+
+    HEAD_S = 0.3
+
+
+def test_clients_that_fall_silent_within_a_head_keep_nobody_out_for_long(root) -> None:
+    """Slow loris: as many connections as the server has, each with a head that never ends, the first or a later one."""
+    whole = b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with serving_api(root, Impatient) as api, ExitStack() as open_:
+        place = ("127.0.0.1", api.base_url.port)
+        silent = [open_.enter_context(socket.create_connection(place)) for _ in range(MOST_AT_ONCE)]
+        for number, client in enumerate(silent):
+            client.sendall(b"GET /login HTTP/1.1\r\nX: " if number % 2 else whole + b"GET /lo")
+        wait_for(lambda: bare(api, "GET", "/login").status_code == 200)
+        for client in silent:
+            client.settimeout(10)
+            while client.recv(65_536):
+                pass
+        assert bare(api, "GET", "/login").status_code == 200
 
 
 def test_tokens_are_kept_from_others_and_listening_beyond_loopback_must_be_said(tmp_path) -> None:
