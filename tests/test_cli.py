@@ -443,7 +443,7 @@ def test_sql_numbers_columns_that_a_join_brings_twice(crawled) -> None:
         crawled[0], "sql", "--csv", "select 1 a, 2 a, 3 a_1, 4 a from frontier join hosts using (host) limit 1"
     )
 
-    assert joined.output.splitlines() == ["a,a_2,a_1,a_3", "1,2,3,4"]
+    assert joined.stdout.splitlines() == ["a,a_2,a_1,a_3", "1,2,3,4"], "told apart from how far it is"
 
 
 def test_sql_tells_in_words_what_it_cannot_read_or_show(crawled) -> None:
