@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = shutil.which("dnsmasq", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+LOG = "dnsmasq.log"
 BASE = ("no-resolv", "no-hosts", "keep-in-foreground", "bind-interfaces", "log-queries", "cache-size=0")
 
 
@@ -50,27 +51,42 @@ def dnsmasq(folder: Path, *settings: str, port: int = 0) -> Iterator[Dnsmasq]:
     if PROGRAM is None:
         # Where CI runs, what is missing is a failure: these tests must run there.
         (pytest.fail if os.environ.get("CRAWL_TESTS_NEED_SERVERS") else pytest.skip)("dnsmasq is not installed")
-    port, log = port or _free_port(), folder / "dnsmasq.log"
-    log.unlink(missing_ok=True)
-    lines = [*BASE, f"port={port}", "listen-address=127.0.0.1", f"log-facility={log}", f"pid-file={folder / 'pid'}"]
-    user = ["user=root"] if os.geteuid() == 0 else []  # else it gives up root and cannot write its log
-    (folder / "dnsmasq.conf").write_text("\n".join([*lines, *user, *settings]) + "\n")
-    process = subprocess.Popen([PROGRAM, "-C", str(folder / "dnsmasq.conf")], stderr=subprocess.DEVNULL)
+    process, port = _started(PROGRAM, folder, settings, port)
     try:
-        _wait_until_it_listens(process, log)
-        yield Dnsmasq(port, log, process)
+        yield Dnsmasq(port, folder / LOG, process)
     finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait(10)
 
 
-def _wait_until_it_listens(process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _started(
+    program: str, folder: Path, settings: tuple[str, ...], wanted: int
+) -> tuple["subprocess.Popen[bytes]", int]:
+    """Start it, on another port if the free one was taken by somebody else meanwhile."""
+    for _ in range(5):
+        port = wanted or _free_port()
+        log, conf, said = folder / LOG, folder / "dnsmasq.conf", folder / "dnsmasq.stderr"
+        log.unlink(missing_ok=True)
+        lines = [*BASE, f"port={port}", "listen-address=127.0.0.1", f"log-facility={log}", f"pid-file={folder / 'pid'}"]
+        user = ["user=root"] if os.geteuid() == 0 else []  # else it gives up root and cannot write its log
+        conf.write_text("\n".join([*lines, *user, *settings]) + "\n")
+        with said.open("wb") as stderr:
+            process = subprocess.Popen([program, "-C", str(conf)], stderr=stderr)
+        if _listens(process, log):
+            return process, port
+    raise AssertionError(f"dnsmasq ended at once, five times: {said.read_text()}")
+
+
+def _listens(process: "subprocess.Popen[bytes]", log: Path) -> bool:
+    """Wait until it takes questions; False if it ended instead."""
     deadline = time.monotonic() + 10
     while not log.exists() or "started, version" not in log.read_text():
-        assert process.poll() is None, "dnsmasq ended at once"
+        if process.poll() is not None:
+            return False
         assert time.monotonic() < deadline, "dnsmasq did not start within 10 s"
         time.sleep(0.01)
+    return True
 
 
 def _free_port() -> int:
