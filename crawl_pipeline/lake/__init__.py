@@ -39,10 +39,11 @@ from crawl_pipeline.lake.delta import (
     RetentionTooShort,
     check_retention,
 )
-from crawl_pipeline.lake.deriving import Clustered, Overtaken
+from crawl_pipeline.lake.deriving import Clustered
 from crawl_pipeline.lake.lake import Lake, LakeExists, Size, check_count
 from crawl_pipeline.lake.leases import Lease, LeaseHeld, LeaseLost
 from crawl_pipeline.lake.moving import Move
+from crawl_pipeline.lake.numbered import Overtaken
 from crawl_pipeline.lake.past import TooLongAgo
 
 __all__ = [

@@ -10,7 +10,6 @@ What was merged follows from its rows. It is logged afterwards, or by the next c
 Invariant: the number in `clusters` grows by one with each clustering; `merges` lags behind by no more than its tail.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -19,18 +18,15 @@ import polars as pl
 
 from crawl_pipeline.core.tables import MERGES
 from crawl_pipeline.lake.delta import Change, DeltaTable
+from crawl_pipeline.lake.numbered import commit_next
 from crawl_pipeline.lake.visible import overlay
 
-NUMBER, WRITER, LOGGED = "clustering", "clustering-writer", "merges-logged"
+NUMBER, LOGGED = "clustering", "merges-logged"
 """Names of the identifiers. How far a bucket was read is `read-` and its number."""
 FILES = 32
 """Files of merges from which on they are joined."""
 ROWS, ROUNDS = 20_000, 50
 """A tail of so many rows is folded when it is half as long as the base, and one of so many clusterings in any case."""
-
-
-class Overtaken(Exception):
-    """Another clustering was committed since this one looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +50,11 @@ def _stand(opened: deltalake.DeltaTable, buckets: list[int]) -> Clustered:
 
 def commit(clusters: DeltaTable, before: Clustered, rows: pl.DataFrame, seen: Mapping[int, int]) -> Clustered:
     """Add the rows of a new clustering as a tail, if it is still the next one; raise Overtaken if not."""
-    number, writer = before.number + 1, secrets.randbits(62)
-    tail = clusters.table.frame(rows.with_columns(clustering=pl.lit(number, pl.Int64), layer=pl.lit("tail")))
-    stamps = {NUMBER: number, WRITER: writer, **{f"read-{bucket}": to for bucket, to in seen.items()}}
-
-    def decide(opened: deltalake.DeltaTable) -> Change | None:
-        if opened.transaction_version(WRITER) == writer:
-            return None  # it stands, and the answer was lost
-        found = opened.transaction_version(NUMBER) or 0
-        if found != before.number:
-            raise Overtaken(
-                f"expected clustering {before.number} to be the last one, found {found}: another was at work; run again"
-            )
-        return Change(tail.sort(clusters.table.sorted_by), transactions=stamps, retries=0)
-
-    clusters.commit(decide)
-    return Clustered(number, {**before.seen, **seen})
+    tail = clusters.table.frame(
+        rows.with_columns(clustering=pl.lit(before.number + 1, pl.Int64), layer=pl.lit("tail"))
+    ).sort(clusters.table.sorted_by)
+    read = {f"read-{bucket}": to for bucket, to in seen.items()}
+    return Clustered(commit_next(clusters, NUMBER, before.number, tail, read), {**before.seen, **seen})
 
 
 def log_merges(clusters: DeltaTable, merges: DeltaTable) -> None:

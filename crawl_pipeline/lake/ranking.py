@@ -8,7 +8,6 @@ follows, table by table; if that was cut short the next one does it, be there ne
 Invariant: the number grows by one with each ranking; `host_ranks` and `host_graph` are of it or of an earlier one.
 """
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,10 +15,10 @@ import deltalake
 import polars as pl
 
 from crawl_pipeline.lake.delta import Change, DeltaTable
-from crawl_pipeline.lake.deriving import Overtaken
 from crawl_pipeline.lake.layouts import Layout
+from crawl_pipeline.lake.numbered import commit_next
 
-NUMBER, WRITER, LAYOUT = "ranking", "ranking-writer", "layout"
+NUMBER, LAYOUT = "ranking", "layout"
 """Names of the identifiers. How far a bucket was read is `read-` and its number."""
 
 
@@ -45,23 +44,10 @@ def commit(
     ranks: DeltaTable, before: Ranking, rows: pl.DataFrame, seen: Mapping[int, int], layout: Layout
 ) -> Ranking:  # fmt: skip
     """Put a new ranking in the place of the last one; raise Overtaken if that is not the one it began with."""
-    made, writer = Ranking(before.number + 1, layout.number, {**before.seen, **seen}), secrets.randbits(62)
-    stamps = {NUMBER: made.number, WRITER: writer, LAYOUT: layout.number}
-    stamps |= {f"read-{bucket}": to for bucket, to in seen.items()}
-    whole = _numbered(ranks, rows, made.number)
-
-    def decide(opened: deltalake.DeltaTable) -> Change | None:
-        if opened.transaction_version(WRITER) == writer:
-            return None  # it stands, and the answer was lost
-        found = opened.transaction_version(NUMBER) or 0
-        if found != before.number:
-            raise Overtaken(
-                f"expected ranking {before.number} to be the last one, found {found}: another was at work; run again"
-            )
-        return Change(whole, "ranking >= 0", stamps, retries=0)
-
-    ranks.commit(decide)
-    return made
+    whole = _numbered(ranks, rows, before.number + 1)
+    stamps = {LAYOUT: layout.number, **{f"read-{bucket}": to for bucket, to in seen.items()}}
+    number = commit_next(ranks, NUMBER, before.number, whole, stamps, replaces="ranking >= 0")
+    return Ranking(number, layout.number, {**before.seen, **seen})
 
 
 def told(table: DeltaTable) -> int:
