@@ -237,7 +237,8 @@ def proved(console: Console, proof: Proof) -> None:
         console.print(f"[red]not proved[/]: {searched} searched; something forgotten is in")
         for place in proof.found[:20]:
             console.print(escape(f"  {place}"))
-        console.print("run it again: crawl erase; files that were being written are deleted after an hour")
+    for advice in proof.advice:
+        console.print(escape(advice))
     if proof.mentions:
         console.print(f"{proof.mentions:,} bodies, texts and titles of other pages name it: they are left as they are")
 

@@ -14,7 +14,9 @@ Invariant: an order counts as carried out only if the search after it found noth
 `erasures`, without what was erased.
 """
 
+import gzip
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -22,6 +24,7 @@ from datetime import datetime
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 
 from crawl_pipeline import duplicates, ordering
 from crawl_pipeline.core import erasure, urls
@@ -39,6 +42,11 @@ NOT_OF_PAGES = ("rounds", "leases", "module_tables", "erasures")
 """Tables that say nothing of single pages or hosts."""
 TRIES = 3
 POLICY = "policy.toml"
+DAGSTER = "dagster/"
+"""Where `crawl ui` has Dagster's records."""
+GZIP = b"\x1f\x8b"
+PART, OVERLAP = 16 << 20, 1 << 14
+"""Bytes of a file that are searched at a time, and those that are searched again with the next."""
 
 Clock = Callable[[], datetime]
 Tell = Callable[[str], None]
@@ -53,6 +61,23 @@ class Proof:
     bytes: int
     found: tuple[str, ...]
     mentions: int
+    by_people: tuple[str, ...] = ()
+    """What is not rows of the crawl and names it: the policy file, which may, and files that are found to hold it."""
+
+    @property
+    def advice(self) -> list[str]:
+        """What to do about what was found."""
+        told = []
+        of_dagster = [place for place in self.by_people if place.startswith(DAGSTER)]
+        if any(place.partition(": ")[0] not in self.by_people for place in self.found):
+            told.append("run it again: crawl erase; files that were being written are deleted after an hour")
+        if of_dagster:
+            told.append("delete the runs that name it from Dagster's records (`dagster run delete ID`), or that folder")
+        if set(self.by_people) - {*of_dagster, POLICY}:
+            told.append("delete or edit by hand what is no table: an erasure leaves other files as they are")
+        if POLICY in self.by_people:
+            told.append(f"{POLICY} names it, as your rules may: take it out there if you need it no more")
+        return told
 
     @property
     def holds(self) -> bool:
@@ -278,31 +303,45 @@ def _dropped(still: Standstill, clock: Clock) -> dict[str, Deleted]:
 def prove(lake: Lake, marks: Marks, *, tell: Tell = lambda step: None) -> Proof:
     """Search every file below the lake, each column of each table and every other byte."""
     search, store, tables = Search.of(marks), lake.store, lake.tables
-    files, size, found, mentions = 0, 0, list[str](), 0
+    files, size, found, mentions, by_people = 0, 0, list[str](), 0, set[str]()
     # People's rules name hosts: the policy, orders (in their log's statistics too), and what is to be left alone.
     paused = lake.scan(HOSTS, where=pl.col("paused") & pl.col("host").is_in(sorted(marks.hosts))).collect()
-    named = (POLICY, ORDERS.name, *([HOSTS.name] if paused.height else []))
+    named = (ORDERS.name, *([HOSTS.name] if paused.height else []))
     for file in listed(store):
         folder, _, rest = file.path.partition("/")
         if files % 1_000 == 0:
             tell(f"search: {files:,} files, {size / 1e6:,.0f} MB so far")
-        files, size = files + 1, size + (file.size or 0)
-        if rest.endswith(".parquet") and not rest.startswith(LOG) and folder in tables:
-            for rows in rows_in(store, file.path):
-                found += [f"{file.path}: {column}" for column in search.in_rows(rows, tables[folder])]
-                mentions += search.mentioned(rows)
-        else:
-            seen = search.in_bytes(_content(store, file.path))
-            found += [f"{file.path}: {what}" for what in seen if what != "host" or folder not in named]
-    return Proof(files, size, tuple(sorted(set(found))), mentions)
+        files, size, of_log = files + 1, size + (file.size or 0), folder in tables
+        try:
+            if rest.endswith(".parquet") and not rest.startswith(LOG) and of_log:
+                for rows in rows_in(store, file.path):
+                    found += [f"{file.path}: {column}" for column in search.in_rows(rows, tables[folder])]
+                    mentions += search.mentioned(rows)
+                continue
+            seen = [what for part in _parts(store, file.path) for what in search.in_bytes(part, of_log=of_log)]
+        except FileNotFoundError:
+            continue  # it went between the two looks
+        except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as trouble:
+            seen = [f"cannot be read, {type(trouble).__name__}"]
+        seen = [what for what in seen if what != "host" or folder not in named]
+        by_people |= {file.path} if seen and not of_log else set()
+        found += [f"{file.path}: {what}" for what in seen if file.path != POLICY]
+    return Proof(files, size, tuple(sorted(set(found))), mentions, tuple(sorted(by_people)))
 
 
-def _content(store: Any, path: str) -> bytes:
-    """The bytes of a file; of a checkpoint, which is compressed, what it says."""
+def _parts(store: Any, path: str) -> Iterator[bytes]:
+    """The bytes of a file, some at a time, each with the end of those before; of what is compressed, what it says."""
     if path.endswith(".parquet"):
-        return "\n".join(rows.write_ndjson() for rows in rows_in(store, path)).replace("\\", "").encode()
+        for rows in rows_in(store, path):
+            yield rows.write_ndjson().replace("\\", "").encode()
+        return
     with store.open_input_file(path) as content:
-        return bytes(content.read()).replace(b"\\", b"")
+        packed = content.read(2) == GZIP
+        content.seek(0)
+        stream, end = gzip.GzipFile(fileobj=content) if packed else content, b""
+        while part := bytes(stream.read(PART)):
+            yield (end + part).replace(b"\\", b"")
+            end = part[-OVERLAP:]
 
 
 def _recorded(lake: Lake, made: Erased, worker: str, at: datetime) -> int:

@@ -114,11 +114,11 @@ def _now() -> datetime:
 
 
 def maintain(
-    lake: Lake, policy: Policy | None = None, *, hours: int = WEEK, clock: Clock = _now,
+    lake: Lake, policy: Policy | None = None, *, hours: int = WEEK, orphans: bool = True, clock: Clock = _now,
     tell: Tell = lambda step: None,
 ) -> Maintained:  # fmt: skip
-    """Do all there is to do; `tell` hears of each step before it is done. Without a policy, orphans are not looked for;
-    `policy` is what the policy file says.
+    """Do all there is to do; `tell` hears of each step before it is done. Without a policy, which is what the policy
+    file says, nothing is erased or deleted by its age, and orphans are not looked for.
 
     Raise LeaseHeld if another maintenance is at work, RetentionTooShort if `hours` is less than a week.
     """
@@ -131,7 +131,7 @@ def maintain(
     with _leased(lake, clock) as lease:
         passed_over = _passed_over(lake, lease)
         if lease is not None:
-            if rules is not None:
+            if rules is not None and orphans:
                 tell("frontier: look for orphans")
                 turned = orphaning.find(lake, lake.renew(lease, clock(), LEASE_S), rules, clock())
             tell("contents: drop what was stored twice")
@@ -153,7 +153,8 @@ def _kept(lake: Lake, policy: Policy | None, clock: Clock, tell: Tell) -> tuple[
     """Carry out open orders to forget, and delete what has been kept long enough; or say who is in the way."""
     erased = NOTHING_ERASED
     if policy is None:
-        return erased, NOTHING_RETAINED, None
+        waiting = erasing.open_orders(lake).height
+        return erased, NOTHING_RETAINED, f"expected a policy file, found none: {waiting} orders" if waiting else None
     try:
         erased = erasing.erase(lake, policy, clock=clock, tell=tell)
         return erased, retaining.retain(lake, policy, clock=clock, tell=tell), None

@@ -39,8 +39,9 @@ def maintenance(buckets: int) -> dg.AssetsDefinition:
         """Fold, join small files, sweep, delete files and logs that are no longer used, and old run records."""
         from crawl_pipeline import maintenance as upkeep  # noqa: PLC0415 (keeps the code server small)
 
-        rules = policy.load() if config.orphans and Path(policy.path).exists() else None
-        done = upkeep.maintain(lake.open(buckets), rules, hours=config.vacuum_hours, tell=context.log.info)
+        rules = policy.load() if Path(policy.path).exists() else None
+        done = upkeep.maintain(lake.open(buckets), rules, hours=config.vacuum_hours, orphans=config.orphans,
+                               tell=context.log.info)  # fmt: skip
         since = datetime.now(UTC) - timedelta(days=config.run_days)
         pruned = run_records.prune(context.instance, since)
         return dg.MaterializeResult(metadata={"run_records_pruned": pruned, **_metadata(done)})
@@ -62,6 +63,9 @@ def _metadata(done: "Maintained") -> dict[str, int | dg.MarkdownMetadataValue]:
         "orphans": done.orphans,
         "linked_again": done.linked_again,
         "doubles": done.doubles,
+        "orders_erased": len(done.erased.orders),
+        "erased_but_found": 0 if done.erased.proof is None else len(done.erased.proof.found),
+        "deleted_by_age": sum(one.gone for one in done.retained.tables.values()),
         "buckets": len(done.buckets),
         "buckets_passed_over": len(done.passed_over),
         "tables": dg.MetadataValue.md(checks.markdown(pl.DataFrame(rows), most=len(rows))),

@@ -87,9 +87,9 @@ def maintain(lake: str, vacuum_hours: int, policy_path: Path | None, *, orphans:
     from crawl_pipeline import display, maintenance
 
     there = policy_path is not None or policy_path_of(lake, None).exists()
-    policy = policy_of(lake, policy_path) if orphans and there else None
+    policy = policy_of(lake, policy_path) if there else None
     with progress("maintaining", quiet=as_json) as step:
-        done = maintenance.maintain(Lake.open(lake), policy, hours=vacuum_hours, tell=step)
+        done = maintenance.maintain(Lake.open(lake), policy, hours=vacuum_hours, orphans=orphans, tell=step)
     if as_json:
         print_json(done.figures())
         return

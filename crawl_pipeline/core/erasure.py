@@ -234,6 +234,8 @@ class Search:
 
     marks: Marks
     exact: re.Pattern[bytes] | None
+    bare: re.Pattern[bytes] | None
+    """A host by its name alone."""
     numbers: frozenset[int]
     bodies: tuple[bytes, ...]
 
@@ -242,23 +244,29 @@ class Search:
         """A URL ends where no character follows that would make it another one."""
         ends = rb"(?![A-Za-z0-9_~/%=&?#+-]|[.,;:!@$'()*][A-Za-z0-9])"
         parts = [re.escape(url.encode()) + ends for url in sorted(marks.urls)]
-        parts += [rb"://(?:[^/?#@\s\"]*@)?" + re.escape(host.encode()) + rb"(?![\w-]|\.\w)"
-                  for host in sorted(marks.hosts)]  # fmt: skip
+        hosts = [rb"(?i:" + re.escape(host.encode()) + rb")(?![\w-]|\.\w)" for host in sorted(marks.hosts)]
+        parts += [rb"://(?:[^/?#@\s\"]*@)?" + host for host in hosts]
+        bare = re.compile(b"|".join(rb"(?<![\w.-])" + host for host in hosts)) if hosts else None
         numbers = frozenset(marks.hashes) | frozenset(marks.digests)
-        return cls(marks, re.compile(b"|".join(parts)) if parts else None, numbers, tuple(marks.bodies))
+        exact = re.compile(b"|".join(parts)) if parts else None
+        return cls(marks, exact, bare, numbers, tuple(marks.bodies))
 
     def named(self, content: bytes) -> bool:
         """Whether bytes name an erased URL."""
         return self.exact is not None and self.exact.search(content) is not None
 
-    def in_bytes(self, content: bytes) -> list[str]:
-        """What bytes that are no table hold: a URL, a digest, a hash in decimals, a host by its bare name."""
+    def in_bytes(self, content: bytes, *, of_log: bool = False) -> list[str]:
+        """What bytes that are no table hold: a URL, a digest, a hash in decimals, a host by its bare name.
+
+        In a table's log a host stands in quotes, and what other pages say does not.
+        """
         found = ["URL"] if self.named(content) else []
         if any(body in content or body.hex().encode() in content for body in self.bodies):
             found.append("digest of a body")
         if self.numbers and not self.numbers.isdisjoint(map(int, re.findall(rb"-?\d{9,20}(?!\d)", content))):
             found.append("hash")
-        if any(f'"{host}"'.encode() in content for host in self.marks.hosts):
+        quoted = any(f'"{host}"'.encode() in content for host in self.marks.hosts)
+        if quoted or (not of_log and self.bare is not None and self.bare.search(content)):
             found.append("host")
         return found
 

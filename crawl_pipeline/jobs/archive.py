@@ -43,7 +43,7 @@ def load(count: int) -> dg.Definitions:
         figures = done.figures()
         context.add_output_metadata({name: value for name, value in figures.items() if isinstance(value, int)})
         if done.proof is not None and not done.proof.holds:
-            raise _not_proved(done.proof.found)
+            raise _not_proved(done.proof.found, done.proof.advice)
         context.log.info(f"proved: {figures['searched_files']} files searched" if done.tables else "nothing to erase")
 
     @dg.op(description="Export pages as web archives (WARC/1.1 and CDXJ): what the folder lacks.")
@@ -66,10 +66,9 @@ def _job(op: dg.OpDefinition) -> dg.JobDefinition:
     return graph.to_job(tags={"crawl/job": op.name}, description=op.description)
 
 
-def _not_proved(found: Sequence[str]) -> dg.Failure:
+def _not_proved(found: Sequence[str], advice: Sequence[str]) -> dg.Failure:
     return dg.Failure(
-        f"expected nothing forgotten to be left, found some in {len(found)} places: run this again; files that were "
-        "being written are deleted after an hour",
+        f"expected nothing forgotten to be left, found some in {len(found)} places: {'; '.join(advice)}",
         metadata={"found": dg.MetadataValue.md("\n".join(f"* {place}" for place in found[:50]))}, allow_retries=False,
     )  # fmt: skip
 

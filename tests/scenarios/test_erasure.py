@@ -1,6 +1,7 @@
 """What was ordered to be forgotten is erased from every byte of the lake, and what stays is as it was."""
 
 import copy
+import gzip
 import io
 import shutil
 from datetime import timedelta
@@ -153,6 +154,33 @@ def test_a_page_is_erased_from_every_file_and_nothing_else_is(crawl):
     assert set(found) == {"notes.txt: URL", "hash.bin: hash", "fetches/bucket=0/stray.parquet: url"}
 
 
+def test_the_proof_finds_what_is_packed_bare_or_broken_and_says_what_to_do(crawl):
+    root = Path(crawl.lake.root)
+    forget(crawl, hosts=["a.test"])
+    (root / "policy.toml").write_text('[block]\nurls = ["http://a.test/*"]\n[resolver]\nhosts = {"a.test" = []}\n')
+    done = erase(crawl)
+    assert done.proof.holds, done.proof.found
+    assert [line for line in done.proof.advice if line.startswith("policy.toml names it")] == done.proof.advice
+
+    (root / "dagster").mkdir()
+    planted = {
+        "crawl.warc.gz": gzip.compress(b"x" * 100) + gzip.compress(f"WARC-Target-URI: {PAGE}".encode()),
+        "long.txt": b"." * (erasing.PART - 9) + PAGE.encode(), "hosts.csv": b"b.test,1\na.test,2\n",
+        "shouted.txt": b"HTTP://A.TEST/Secret", "dagster/runs.db": f'\0{{"urls": ["{PAGE}"]}}'.encode(),
+        "other.txt": b"xa.test a.test.org a.tests http://x-a.test/", "pages/torn.parquet": b"PAR1 torn",
+        "torn.gz": gzip.compress(PAGE.encode())[:-9],
+    }  # fmt: skip
+    for name, content in planted.items():
+        (root / name).write_bytes(content)
+    proof = erasing.proved(crawl.lake)
+
+    assert {place.partition(":")[0] for place in proof.found} == planted.keys() - {"other.txt"}
+    assert [word for line in proof.advice for word in ("again", "dagster run delete", "by hand") if word in line] == [
+        "again", "dagster run delete", "by hand"]  # fmt: skip
+    erase(crawl, again=True)
+    assert not (root / "pages" / "torn.parquet").exists(), "what no version uses goes, whatever it is"
+
+
 def test_what_is_erased_does_not_come_back_by_a_link_and_does_by_a_seed(crawl):
     forget(crawl, hosts=["a.test"])
     erase(crawl)
@@ -234,6 +262,8 @@ def test_an_erasure_waits_for_workers_and_says_whom_it_waits_for(crawl):
     assert done.waits_for
     assert erasing.open_orders(crawl.lake).height == 1
     crawl.lake.release(held)
-    done = maintenance.maintain(crawl.lake, crawl.rules, clock=lambda: crawl_time(crawl) + timedelta(days=9_000))
+    assert "expected a policy file" in maintenance.maintain(crawl.lake, clock=lambda: crawl_time(crawl)).waits_for
+    late = crawl_time(crawl) + timedelta(days=9_000)
+    done = maintenance.maintain(crawl.lake, crawl.rules, orphans=False, clock=lambda: late)
     assert done.erased.proof.holds, done.erased.proof.found
     assert not erasing.open_orders(crawl.lake).height
