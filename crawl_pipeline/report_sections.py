@@ -15,6 +15,7 @@ from crawl_pipeline import charts
 from crawl_pipeline.report_words import said
 
 ALL = "all hosts"
+_SUMS = (ALL, "all pages")
 HOUR = timedelta(hours=1)
 _BARS, _COLUMNS, _FEWEST = 10, 48, 12
 
@@ -40,7 +41,7 @@ def _nothing(rows: pl.DataFrame) -> Sequence[str]:
 
 def _bars(label: str, value: str, title: str, accent: int, rows: pl.DataFrame) -> Sequence[str]:
     """Bars of the first rows that have a value, each with it beside as the tables write it; not of all hosts."""
-    chosen = rows.filter(pl.col(label) != ALL).drop_nulls(value).head(_BARS)
+    chosen = rows.filter(~pl.col(label).is_in(_SUMS)).drop_nulls(value).head(_BARS)
     told: list[dict[str, Any]] = [{**row, "said": said(value, row[value])} for row in chosen.iter_rows(named=True)]
     drawn = charts.bars(told, label=label, value=value, said="said", title=title, accent=accent)
     return [drawn] if told else []
@@ -66,11 +67,14 @@ SECTIONS = (
     Section("funnel", "From known to kept", {"stage": "stage", "url_count": "URLs", "share": "of known"},
             partial(_bars, "stage", "url_count", "", 0),
             "Nothing is known yet: `crawl seed` names the first URLs."),
+    Section("url_states", "Where URLs stand", {"status": "state", "url_count": "URLs", "share": "of known",
+                                               "host_count": "hosts", "most_came_to": "most came to"},
+            _nothing, "Nothing is known yet."),
     Section("throughput", "Throughput", {"hour_at": "hour (UTC)", "request_count": "requests", "page_count": "pages",
                                          "host_count": "hosts", "wire_bytes": "received"}, _hours,
             "No request was made yet.", newest=True),
-    Section("hosts_in_trouble", "Hosts in trouble", {"host": "host", "reason": "reason", "until_at": "until (UTC)",
-                                                     "failure_count": "failures", "waiting_count": "waiting URLs"},
+    Section("hosts_in_trouble", "Hosts in trouble", {"host": "host", "reason": "reason", "last_trouble": "last trouble",
+                                                     "until_at": "until (UTC)", "waiting_count": "waiting URLs"},
             _nothing, "None: every host may be asked."),
     Section("politeness_margins", "Politeness", {"host": "host", "rest_count": "rests", "least_margin": "least margin",
                                                  "p05_margin": "5 % under", "median_margin": "median"},
@@ -80,6 +84,10 @@ SECTIONS = (
                                             "age_p95_days": "age, p95", "lag_p95_days": "late, p95",
                                             "useful_share": "found a change"},
             partial(_bars, "host", "expected_freshness", "The least fresh hosts", 0), "No page was stored yet."),
+    Section("seed_list_freshness", "Freshness of seed lists", {"tag": "seed list", "host_count": "hosts",
+                                                               "page_count": "pages", "expected_freshness": "expected",
+                                                               "age_p95_days": "age, p95", "lag_p95_days": "late, p95"},
+            partial(_bars, "tag", "expected_freshness", "The least fresh seed lists", 2), "No page was stored yet."),
     Section("cost_per_useful_page", "Cost per useful page", {"host": "host", "useful_count": "useful pages",
                                                              "requests_per_useful": "requests each",
                                                              "bytes_per_useful": "received each",

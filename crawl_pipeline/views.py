@@ -7,7 +7,7 @@ SQL cannot judge, the rule by which admission refused a link, is left to `crawl 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from crawl_pipeline import rests
+from crawl_pipeline import overviews, rests
 from crawl_pipeline.core.outcome import OUTCOMES
 from crawl_pipeline.core.tables import COLUMNS, PAGES
 
@@ -32,10 +32,7 @@ with last as (
 ),
 open as (
     select f.*, h.paused, h.backoff_s, h.next_allowed_at,
-        -- Every robots.txt of the host that is in force forbids everything: until the first may be read again.
-        list_min([r.expires_at for r in h.robots if r.expires_at > as_of()]) as robots_at,
-        len([r for r in h.robots if r.expires_at > as_of() and r.state = 'disallow_all']) > 0
-            and len([r for r in h.robots if r.expires_at > as_of() and r.state <> 'disallow_all']) = 0 as closed,
+        {overviews.ROBOTS_AT} as robots_at, {overviews.CLOSED} as closed,
         case f.outcome {_SAYS} end || coalesce(' (' || f.reason || ')', '') as says
     from frontier f left join hosts h on h.bucket = f.bucket and h.host = f.host
     where not (f.status = 'fetched' and f.kind <> 'sitemap')
@@ -221,8 +218,17 @@ VIEWS = (
             "ranking": COLUMNS["ranking"].meaning,
         }, _PAGE_RANKS,
     ),
+    View(
+        "page_meta", "a URL with a stored page: what is known of it in short",
+        overviews.PAGE_META_COLUMNS, overviews.PAGE_META,
+    ),
+    View(
+        "freshness", "a stored page that its last visit still found: how fresh it is believed to be",
+        overviews.FRESHNESS_COLUMNS, overviews.FRESHNESS,
+    ),
     View("terms", "what one policy promised one host that was asked under it", rests.TERMS_COLUMNS, rests.TERMS),
     View("rests", "the rest of a host between two requests", rests.RESTS_COLUMNS, rests.RESTS),
+    View("hosts_now", "a host and how it stands now", overviews.HOSTS_NOW_COLUMNS, overviews.HOSTS_NOW),
     View(
         "traps", "a URL pattern that is throttled or blocked, a parameter that is dropped, or what a person released", {
             "bucket": "host bucket of the host",

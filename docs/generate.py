@@ -17,6 +17,7 @@ import click
 import polars as pl
 from pydantic_core import PydanticUndefined
 
+from crawl_pipeline import reports
 from crawl_pipeline.cli import main as crawl
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.outcome import ORDERED, OUTCOMES, Consequence
@@ -51,7 +52,8 @@ unsigned types. The same facts are declared in [core/tables.py](../crawl_pipelin
         ((f"[{t.name}](#{t.name})", t.kind, t.one_row_is, _names(t.partitioned_by)) for t in TABLES.values()),
     )
     shipped = [_of_module(of.DECLARATION) for of in (png_archive, copyright_monitor)]
-    return "\n".join([head, summary, *(_table(table) for table in TABLES.values()), *map(_view, VIEWS), *shipped])
+    told = [*(_table(table) for table in TABLES.values()), *map(_view, VIEWS), *map(_model, reports.models())]
+    return "\n".join([head, summary, *told, *shipped])
 
 
 def _of_module(declaration: Declaration) -> str:
@@ -67,6 +69,12 @@ def _view(view: View) -> str:
     )
     columns = ((f"`{name}`", meaning) for name, meaning in view.columns.items())
     return f"## {view.name}\n\n{facts}\n\n" + _markdown(("column", "meaning"), columns)
+
+
+def _model(model: reports.Report) -> str:
+    facts = f"{model.sentence} A [model](../dbt_like_reports/README.md): a view in `crawl sql`, an asset in Dagster."
+    columns = ((f"`{name}`", meaning) for name, meaning in model.columns.items())
+    return f"## reports.{model.name}\n\n{facts}\n\n" + _markdown(("column", "meaning"), columns)
 
 
 def _table(table: Table) -> str:

@@ -1,9 +1,11 @@
 -- What each host costs for a page that is worth keeping: requests, bytes, and seconds of its patience.
 -- tables: fetches, pages, clusters
 --   host: `all hosts` is the first row
+--   request_count: requests sent to it, whatever their cause
 --   useful_count: stored pages with a text of their own: no copies, not thin, no error page in disguise
 --   requests_per_useful: of all kinds, robots.txt and sitemaps too
---   patience_s_per_useful: seconds for which a request ran or the host rested after it
+--   bytes_per_useful: body bytes as they came, for each useful page [bytes]
+--   patience_s_per_useful: time for which a request ran or the host rested after it [s]
 with spent as (
     select
         host,

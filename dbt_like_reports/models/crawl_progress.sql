@@ -1,5 +1,15 @@
 -- What each round selected, what became of it, and how fast it went.
 -- tables: rounds
+--   round: number of the round, over all buckets
+--   started_at: when the first of its buckets began [UTC]
+--   bucket_count: buckets that took part
+--   selected_count: URLs on its fetch lists
+--   outcomes: what became of them, the most frequent first
+--   request_count: requests sent, whatever their cause
+--   page_count: pages stored
+--   admitted_count: links that became known URLs
+--   fetch_s: the longest time that one of its buckets asked hosts [s]
+--   pages_per_s: pages stored in a second of that time
 with rounds_in_all as (
     select
         round,

@@ -1,5 +1,12 @@
 -- Which pages are the same or nearly the same, cluster by cluster, the largest first.
 -- tables: clusters
+--   canonical: URL of the page that counts for all of the cluster
+--   page_count: pages of the cluster, the canonical one too
+--   host_count: hosts of these pages
+--   same_text_count: copies with the very same main text as the text that the cluster stands for
+--   near_text_count: copies with nearly the same
+--   least_similarity: the least likeness of a page, an estimated Jaccard index
+--   example: one of the copies
 with members as (
     select
         cluster_id,

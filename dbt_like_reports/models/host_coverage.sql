@@ -1,5 +1,18 @@
 -- How far each host has been crawled, and how its requests kept the gaps it was promised.
 -- tables: frontier, fetches
+--   host: name of the host
+--   known_count: its known URLs
+--   fetched_count: of these, those whose last visit gave a page or found it unchanged
+--   waiting_count: of these, those that wait for a fetch
+--   redirected_count: of these, those that name another URL
+--   refused_count: of these, those that robots.txt forbids
+--   failed_count: of these, those that are no page, gone or given up
+--   request_count: requests sent to it, whatever their cause
+--   first_request_at: when the first of them started [UTC]
+--   last_request_at: when the last of them started [UTC]
+--   wire_bytes: body bytes received from it, before decoding [bytes]
+--   min_waited_over_promised: least rest before a request over the gap that was noted for it; 1 is exact
+--   median_waited_over_promised: the same of half of its rests
 with urls as (
     select
         host,

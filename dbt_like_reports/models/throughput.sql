@@ -1,8 +1,10 @@
 -- How many requests were made and pages stored in each hour, and what they weighed.
 -- tables: fetches, pages
---   hour_at: when the hour began, UTC
+--   hour_at: when the hour began [UTC]
+--   request_count: requests that started in it
+--   page_count: pages stored that were fetched in it
 --   host_count: hosts that were asked in it
---   wire_bytes: bytes of answers as they came
+--   wire_bytes: body bytes of its answers as they came [bytes]
 with asked as (
     select
         time_bucket(interval '1 hour', started_at) as hour_at,

@@ -1,5 +1,16 @@
 -- What is held for traps on each host, and what share of its judged pages the patterns in question took.
 -- tables: patterns
+--   host: name of the host
+--   pattern_count: its URL patterns that are kept
+--   throttled_patterns: of these, drawn with a tenth of the weight
+--   blocked_patterns: of these, left out but for a probe
+--   released_patterns: of these, released by a person
+--   judged_count: its pages that were judged, each at its first visit
+--   judged_of_held: of these, of patterns that are throttled or blocked
+--   worthless_of_held: of these, copies, nearly copies, thin pages and pages that say not found
+--   known_count: known URLs of its patterns
+--   known_of_held: of these, of patterns that are throttled or blocked
+--   held_since: when the first of these patterns began to be held [UTC]
 with judged as (
     select
         host,
