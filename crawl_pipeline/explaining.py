@@ -105,10 +105,10 @@ def _not_found(lake: Lake, bucket: int, url: str) -> list[str] | None:
 def _why_dropped(lake: Lake, bucket: int, url: str) -> str | None:
     """As which URL a page is known, if this one differs from it in what does not matter."""
     host = urls.host(url)
-    rest = parameters.without(url, names := dropping.of_host(lake, bucket, host))
+    rest = parameters.bare(url, names := dropping.of_host(lake, bucket, host))
     if rest == url or lake.scan("frontier", buckets=[bucket], url_hashes=_hashes(rest)).collect().is_empty():
         return None
-    mine = [f"{host}{parameters.MARK}{name}" for name, _ in parameters.without_each(url) if name in names]
+    mine = [f"{host}{parameters.MARK}{name}" for name in names if parameters.bare(url, [name]) != url]
     takes = ", ".join(f"`crawl release '{name}'`" for name in mine)
     return f"it {parameters.HELD}, and is known as {rest}; {takes} takes it back"
 

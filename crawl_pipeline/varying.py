@@ -42,7 +42,7 @@ def learn(
     for (host, pattern), row in before.items():
         if row["action"] == DROPPED and (host, pattern) not in free:
             dropped.setdefault(host, []).append(pattern.removeprefix(MARK))
-    pairs = _pairs(judged, visits, kept, dropped)
+    pairs = _telling(_pairs(judged, visits, kept, dropped), before)
     rows = {key: row | _released(now, policy) for key, row in before.items() if key in free}
     count = {host: sum(key[0] == host for key in before) for host in {key[0] for key in pairs}}
     for key, found in pairs.items():
@@ -69,16 +69,30 @@ def _pairs(
             found.setdefault((host, f"{MARK}{pair.name}"), []).append(pair)
 
     evidence = judged.filter(~pl.col("verdict").is_in(["thin", "soft404", "failed"])).drop_nulls("main_hash")
-    for host, url, content in evidence.select("host", "url", "main_hash").iter_rows():
+    for host, url, *content_of in evidence.select("host", "url", "main_hash", "text_hash").iter_rows():
+        content = parameters.content(content_of)
         names = dropped.get(host, [])
         note(host, kept[host].pairs(url, content, names))
         kept[host].add(url, content)
-        kept[host].add(parameters.without(url, names), content)
+        kept[host].add(parameters.bare(url, names), content)
     for visit in visits:
         host = urls.host(visit.target.url)
         if host in kept and kept[host].variants:
             note(host, _refused(visit, kept[host]))
     return found
+
+
+def _telling(
+    pairs: Mapping[tuple[str, str], list[Pair]], before: Mapping[tuple[str, str], object]
+) -> dict[tuple[str, str], list[Pair]]:  # fmt: skip
+    """Pairs of one parameter, and of two together of which neither was ever seen to differ alone."""
+    alone = {key for key in (*pairs, *before) if parameters.BOTH not in key[1]}
+    return {
+        (host, pattern): found
+        for (host, pattern), found in pairs.items()
+        if parameters.BOTH not in pattern
+        or alone.isdisjoint((host, f"{MARK}{name}") for name in pattern.removeprefix(MARK).split(parameters.BOTH))
+    }
 
 
 def _refused(visit: Visit, known: Known) -> Iterable[Pair]:
@@ -122,12 +136,11 @@ def _named(
     """Pages whose URL without what does not matter is to be asked for: once that is shown, and while it is tried."""
     names: dict[str, list[str]] = {}
     for (host, pattern), row in rows.items():
-        if row["action"] == DROPPED or (
-            row["action"] != traps.CLEARED and parameters.is_proved(row["trap_score"], policy)
-        ):
+        tried = row["action"] != traps.CLEARED and row["trap_score"] >= parameters.suspicious(policy)
+        if row["action"] == DROPPED or tried:
             names.setdefault(host, []).append(pattern.removeprefix(MARK))
     if not names:
         return []
     pages = judged.filter(pl.col("host").is_in(list(names)) & pl.col("url").str.contains("?", literal=True))
-    bare = [(url, parameters.without(url, names[host])) for host, url in pages.select("host", "url").iter_rows()]
+    bare = [(url, parameters.bare(url, names[host])) for host, url in pages.select("host", "url").iter_rows()]
     return [(url, rest) for url, rest in bare if url != rest]

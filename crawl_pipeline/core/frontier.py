@@ -95,12 +95,14 @@ def advance(before: pl.DataFrame, visits: pl.DataFrame, intervals: pl.DataFrame,
         visited_at=pl.when(pl.col("again").is_in(["recrawl", "gone"])).then("ended_at").otherwise("visited_at"),
         moved_count=pl.when(~pl.col("again").is_in(["recrawl", "gone"])).then("moved_count"),
     )
-    # A made-up URL is asked for again when what it told is old, whatever came of it, and like what is new.
-    told = (pl.col("kind") == not_found.KIND) & pl.col("again").is_in(["recrawl", "gone"])
+    # A made-up URL is asked for again when what it told is old, whatever came of it, and like what is new: a host that
+    # fails at it would be slowed for nothing by each further try.
+    told = (pl.col("kind") == not_found.KIND) & pl.col("again").is_in(["recrawl", "gone", "retry"])
     later = pl.col("ended_at") + pl.duration(microseconds=int(policy.traps.probe_s * 1e6))
     rows = rows.with_columns(
         due_at=pl.when(told).then(later if policy.recrawl.again else None).otherwise("due_at"),
         visited_at=pl.when(told).then(None).otherwise("visited_at"),
+        attempts=pl.when(told).then(0).otherwise("attempts"),
     )
     # A visit says nothing of who links to a page: an orphan that is still there stays one, and comes back late.
     orphan = (pl.col("status_before") == ORPHAN) & (pl.col("status") == "fetched")

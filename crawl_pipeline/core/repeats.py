@@ -19,8 +19,9 @@ from crawl_pipeline.core import fingerprint, urls
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.core.traps import GOOD
 
-SIGNED = {"host": pl.String, "url_hash": pl.Int64, "url": pl.String, "bare_hash": pl.Int64} | dict(fingerprint.SCHEMA)
-"""Columns of the pages that are compared. `bare_hash`: hash of the text with all numbers alike."""
+SIGNED = {"host": pl.String, "url_hash": pl.Int64, "url": pl.String, "bare_hash": pl.Int64,
+          "text_hash": pl.Int64} | dict(fingerprint.SCHEMA)  # fmt: skip
+"""Columns of the pages that are compared. `text_hash`: hash of all the text, `bare_hash`: with all numbers alike."""
 CANDIDATES = 4
 """Earlier pages with the nearest SimHashes that a page is compared with in full."""
 TOGETHER = 4_000_000
@@ -46,7 +47,11 @@ def judged(pages: pl.DataFrame, earlier: pl.DataFrame, policy: Policy) -> pl.Dat
         pages = pages.with_columns(soft404=pl.lit(value=False))
     everything = pl.concat([earlier.select(list(SIGNED)), pages.select(list(SIGNED))]).with_row_index("_place")
     rows = pages.with_columns(_place=pl.int_range(pl.len(), dtype=pl.UInt32) + earlier.height)
-    exact, near = _same(rows, everything, "main_hash"), _alike(rows, everything)
+    # What a host has in common is learnt as pages come: of two copies the earlier may have the longer main text.
+    exact = pl.concat([_same(rows, everything, name) for name in ("main_hash", "text_hash")]).unique(
+        "_place", keep="first"
+    )
+    near = _alike(rows, everything)
     counted = _same(rows.filter("steps"), everything, "bare_hash")
     near = pl.concat([near, counted]).unique("_place", keep="first", maintain_order=True).rename({"_like": "_near"})
     exact = exact.rename({"_like": "_exact"})

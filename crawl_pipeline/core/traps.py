@@ -51,7 +51,7 @@ HELD_BACK = "pattern blocked as a trap"
 HELD_PATH = "patterns of its path blocked as a trap"
 """Why a URL is left out whose pattern is not judged yet, while others of its path are found to be traps together."""
 ON_TRIAL = "pattern under suspicion"
-"""Why more URLs of a pattern in doubt than are needed to judge it are left out."""
+"""Why more URLs of a pattern in doubt than are needed to judge it are left out, or than its failures leave time for."""
 REST = "*"
 """The pattern that stands for all of a host that are too many to be told apart."""
 FRONT = ("/", "/?{slug}")
@@ -216,6 +216,22 @@ def needed(policy: Policy) -> pl.Expr:
     steps = Steps.of(policy)
     pages = ((steps.block - pl.col("trap_score")) / steps.worthless).ceil().cast(pl.Int64) + 1
     return pages.clip(FEW, max(FEW, policy.traps.doubt_urls))
+
+
+def allowed_failures(policy: Policy, now: datetime) -> pl.Expr:
+    """How many URLs of a pattern may have failed by now, over rows with `acted_at`; null where failures are not what
+    made it suspicious.
+
+    Such a URL may hold up its host for as long as dozens of pages take, so that a tenth of the weight in a draw is no
+    tenth of the time: where little else is known of the host, all its time. Hence `weight` counts as a share of time.
+    """
+    fetch, pace = policy.fetch, policy.politeness
+    cost_s = fetch.total_s + min(pace.download_factor * fetch.total_s, pace.download_gap_cap_s)
+    steps = Steps.of(policy)
+    first = math.ceil(steps.suspicious / (COSTS * steps.worthless))
+    since_s = (pl.lit(now) - pl.col("acted_at")).dt.total_seconds()
+    mostly = (pl.col("action") == THROTTLED) & (2 * pl.col("failed_count") > pl.col("trial_count"))
+    return pl.when(mostly).then(first + policy.traps.weight * since_s / cost_s)
 
 
 def in_words(row: Mapping[str, object], policy: Policy) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from crawl_pipeline.core import repeats
+from crawl_pipeline.core import parameters, repeats
 from crawl_pipeline.core.parameters import Known
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.lake import Lake
@@ -59,5 +59,5 @@ class EarlierPages:
         found = pages.select(list(repeats.SIGNED)).collect()
         self.add(found, policy)
         worded = found.filter(pl.col("token_count") >= policy.traps.thin_tokens).drop_nulls("main_hash")
-        for host, url, content in worded.select("host", "url", "main_hash").iter_rows():
-            self.by_url[host].add(url, content)
+        for host, url, *content_of in worded.select("host", "url", "main_hash", "text_hash").iter_rows():
+            self.by_url[host].add(url, parameters.content(content_of))

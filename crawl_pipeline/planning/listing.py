@@ -178,7 +178,8 @@ def _told(policy: Policy, marks: Marks) -> list[pl.Expr]:
         .when(pl.col("outcome").is_null() & policy.recrawl.only)
         .then(pl.lit(selection.NEW_WAIT))
         .alias("barred"),
-        pl.col("outcome").is_null().alias("unvisited"),
+        # What people seed is asked for, wherever it lies: patterns hold back what pages lead to.
+        (pl.col("outcome").is_null() & (pl.col("kind") != "seed")).alias("unvisited"),
         pl.when(pl.col("host").is_in(marks.hosts)).then("url").alias("marked_url"),
     ]
 

@@ -20,7 +20,7 @@ from crawl_pipeline.planning.sight import Sight
 
 _PATHS = {"host": pl.String, "path": pl.String, "known_count": pl.Int64, "trap_score": pl.Float64,
           "held": pl.Boolean}  # fmt: skip
-MARKED = ["host", "pattern", "action", "known_count", "acted_at", "trap_score"]
+MARKED = ["host", "pattern", "action", "known_count", "acted_at", "trap_score", "failed_count", "trial_count"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Marks:
     @property
     def hosts(self) -> list[str]:
         """Hosts that have some, or whose URLs have parameters that do not matter."""
-        return [*{*self.patterns["host"], *self.dropped}]
+        return [*{*self.patterns["host"], *self.dropped.hosts}]
 
 
 def marks(sight: Sight, released: pl.DataFrame, policy: Policy, dropped: Names = NONE) -> Marks:
@@ -106,9 +106,11 @@ def treated(due: pl.DataFrame, marks: Marks, policy: Policy, now: datetime) -> p
     blocked = (pl.col("action") == traps.BLOCKED).fill_null(value=False) | pl.col("held")
     probed = pl.Series(_probed(mine, policy, now))
     slow = (pl.col("action") == traps.THROTTLED).fill_null(value=False) | (blocked & ~pl.col("unvisited"))
+    tried = pl.col("unvisited") & (pl.col("failed_count") >= traps.allowed_failures(policy, now)).fill_null(value=False)
     mine = mine.with_columns(
         barred=pl.when(blocked & pl.col("unvisited") & ~probed)
         .then(pl.coalesce("barred", pl.when("held").then(pl.lit(traps.HELD_PATH)).otherwise(pl.lit(traps.HELD_BACK))))
+        .when(tried).then(pl.coalesce("barred", pl.lit(traps.ON_TRIAL)))
         .otherwise("barred"),
         factor=pl.when(slow).then(pl.lit(policy.traps.weight)).otherwise("factor"),
         trial=pl.when("doubted", "unvisited").then(pl.col("host") + pl.coalesce("path", "pattern")),

@@ -184,3 +184,10 @@ def test_whatever_happens_a_url_has_a_status_and_a_date_unless_it_is_dead(outcom
     assert row["status"] in STATUSES
     assert row["due_at"] is not None or row["status"] == "dead"
     assert 0 <= row["attempts"] <= 15
+
+
+def test_a_made_up_url_at_which_its_host_fails_is_not_tried_again_soon():
+    row = fold("protocol_error", due("a.test", 1, kind="probe"))
+
+    assert (row["due_at"] - NOON).days >= 29
+    assert row["attempts"] == 0

@@ -13,7 +13,9 @@ def pages(*texts: str | tuple[str, str], host: str = "a.test", start: int = 0, s
         {"host": [host] * len(found), "url": [url for url, _ in found], "text": [text for _, text in found],
          "url_hash": [urls.url_hash(url) for url, _ in found]}
     )  # fmt: skip
-    signed = pl.concat([rows, fingerprint.signatures(rows["text"])], how="horizontal")
+    signed = pl.concat([rows, fingerprint.signatures(rows["text"])], how="horizontal").with_columns(
+        text_hash=pl.Series([urls.hash64(text) for text in rows["text"]], dtype=pl.Int64)
+    )
     return signed.with_columns(repeats.bare_hashes(rows["text"]), steps=pl.lit(steps))
 
 

@@ -188,3 +188,17 @@ def test_patterns_of_one_path_are_judged_together_when_none_is_good():
     assert traps.paths(rows, policy()).select("path", "held").rows() == [("/list", True)]
     assert not traps.paths(pl.concat([rows, good]), policy())["held"].any()
     assert not traps.paths(rows.head(2), policy())["held"].any()
+
+
+def test_what_failed_may_take_a_tenth_of_its_hosts_time_and_no_more():
+    acted = row(news(*[traps.FAILED] * 3)) | {"host": "a.test"}
+
+    def allowed(seconds: float, **other) -> float | None:
+        frame = PATTERNS.frame([acted | other])
+        return frame.select(traps.allowed_failures(policy(), after(seconds))).item()
+
+    assert acted["action"] == THROTTLED
+    assert allowed(0) == 3
+    assert allowed(6_000) == pytest.approx(3 + 0.1 * 6_000 / (30 + 30))
+    assert allowed(0, trial_count=6) is None
+    assert allowed(0, action=NONE) is None

@@ -20,16 +20,17 @@ def number(request: Request, name: str) -> str | None:
 
 
 def shop(request: Request) -> Answer:
-    """Products told by their id, under any session, and reviews of them, under any campaign; without an id none."""
+    """Products told by their id, under any session, and reviews of them, under any campaign, which two parameters name
+    together; without an id none."""
     item, kind = number(request, "id"), request.path.strip("/")
     if request.path == "/":
         hrefs = [f"/item?id={n}&sid={n}" for n in range(PRODUCTS)] + [f"/review?id={n}" for n in range(PRODUCTS)]
         return page("Shop", hrefs, prose("shop"))
     if item is None or not item.isdecimal() or int(item) >= PRODUCTS:
         return Answer(404)
-    other = {"item": "sid", "review": "utm"}[kind]
+    other = {"item": "sid={0}", "review": "utm={0}&check={0}"}[kind]
     value = urls.hash64(request.target) % 10**9
-    others = [f"/{kind}?id={(int(item) + step) % PRODUCTS}&{other}={value + step}" for step in range(1, 5)]
+    others = [f"/{kind}?id={(int(item) + step) % PRODUCTS}&{other.format(value + step)}" for step in range(1, 5)]
     return page(f"{kind} {item}", others, prose(f"{kind} {item}"))
 
 
@@ -67,7 +68,8 @@ def parameter(crawl: Crawl, name: str) -> dict:
 def test_parameters_that_do_not_matter_are_dropped_and_all_pages_fetched(shopped):
     asked = shopped.asked("a.test")
 
-    assert {name: parameter(shopped, name)["action"] for name in ("sid", "utm")} == {"sid": "dropped", "utm": "dropped"}
+    dropped = shopped.rows("patterns").filter(action="dropped")["pattern"]
+    assert set(dropped) == {"?sid", "?check&utm"}
     for kind in ("item", "review"):
         assert {path[len(kind) + 5 :].partition("&")[0] for path in asked if path.startswith(f"/{kind}?id=")} == {
             str(n) for n in range(PRODUCTS)
@@ -85,7 +87,7 @@ def test_what_is_dropped_is_visible_and_explained(shopped):
 
     said = explain(shopped.lake, shopped.rules, url, now(shopped)).because
 
-    assert set(view["pattern"]) >= {"?sid", "?utm"}
+    assert set(view["pattern"]) >= {"?sid", "?check&utm"}
     assert view["examples"][0][0].startswith("equal: http://a.test/")
     assert said.startswith("it differs in a parameter that does not matter, and is known as http://a.test/item?id=3;")
     assert "`crawl release 'a.test?sid'`" in said
@@ -100,7 +102,7 @@ def test_a_dropped_parameter_is_taken_back_by_an_order(shopped):
     ordering.release(shopped.lake, ["a.test?sid"], now=now(shopped))
     shopped.order("recrawl", "http://a.test/").work(seconds=60)
 
-    assert (parameter(shopped, "sid")["action"], parameter(shopped, "utm")["action"]) == ("cleared", "dropped")
+    assert tuple(parameter(shopped, name)["action"] for name in ("sid", "check&utm")) == ("cleared", "dropped")
     assert parameter(shopped, "sid")["released_at"] is not None
     shopped.check()
 
