@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 import polars as pl
@@ -31,7 +32,7 @@ from crawl_pipeline.core import erasure, urls
 from crawl_pipeline.core.erasure import Marks, Search
 from crawl_pipeline.core.orders import InForce
 from crawl_pipeline.core.policy import Policy
-from crawl_pipeline.core.tables import CONTENTS, ERASURES, HOSTS, MERGES, ORDERS, Table
+from crawl_pipeline.core.tables import CONTENTS, ERASURES, FETCHES, HOSTS, MERGES, ORDERS, Table
 from crawl_pipeline.lake import Lake, LeaseLost, Overtaken
 from crawl_pipeline.lake.erasing import LOG, Deleted, Rewritten, listed, rows_in
 from crawl_pipeline.standstill import LEASE_S, Standstill, now, renewed
@@ -307,6 +308,7 @@ def prove(lake: Lake, marks: Marks, *, tell: Tell = lambda step: None) -> Proof:
     # People's rules name hosts: the policy, orders (in their log's statistics too), and what is to be left alone.
     paused = lake.scan(HOSTS, where=pl.col("paused") & pl.col("host").is_in(sorted(marks.hosts))).collect()
     named = (ORDERS.name, *([HOSTS.name] if paused.height else []))
+    ours = lake.stored(FETCHES).select(pl.col(erasure.OURS).unique()).collect()[erasure.OURS].drop_nulls()
     for file in listed(store):
         folder, _, rest = file.path.partition("/")
         if files % 1_000 == 0:
@@ -318,7 +320,8 @@ def prove(lake: Lake, marks: Marks, *, tell: Tell = lambda step: None) -> Proof:
                     found += [f"{file.path}: {column}" for column in search.in_rows(rows, tables[folder])]
                     mentions += search.mentioned(rows)
                 continue
-            seen = [what for part in _parts(store, file.path) for what in search.in_bytes(part, of_log=of_log)]
+            parts = (reduce(_without, ours if of_log else (), part) for part in _parts(store, file.path))
+            seen = [what for part in parts for what in search.in_bytes(part, of_log=of_log)]
         except FileNotFoundError:
             continue  # it went between the two looks
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as trouble:
@@ -327,6 +330,11 @@ def prove(lake: Lake, marks: Marks, *, tell: Tell = lambda step: None) -> Proof:
         by_people |= {file.path} if seen and not of_log else set()
         found += [f"{file.path}: {what}" for what in seen if file.path != POLICY]
     return Proof(files, size, tuple(sorted(set(found))), mentions, tuple(sorted(by_people)))
+
+
+def _without(content: bytes, said: str) -> bytes:
+    """Leave out what the crawl says of itself: least and greatest values of it stand in logs."""
+    return content.replace(f'"{said}"'.encode(), b"")
 
 
 def _parts(store: Any, path: str) -> Iterator[bytes]:

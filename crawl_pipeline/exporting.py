@@ -17,6 +17,7 @@ Invariant: each page version is in exactly one file that has an index.
 
 import fcntl
 import io
+import re
 from base64 import b32encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,9 +56,14 @@ _REQUESTS = ["bucket", "round", "url", "url_hash", "host", "started_at", "ended_
              "http_status", "content_type", "etag", "last_modified", "location", "user_agent"]  # fmt: skip
 _EXPORTED = ("fetched", "not_modified", "redirected")
 _BODY = ["content_round", "body_hash", "charset"]
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 
-class ExportBusy(Exception):
+class ExportError(Exception):
+    """Nothing can be exported as it was asked for; the message says what was expected, found and to do."""
+
+
+class ExportBusy(ExportError):
     """Another export writes into the folder."""
 
 
@@ -96,8 +102,8 @@ def export(
     most: int = BYTES, tell: Tell = lambda step: None,
 ) -> Exported:  # fmt: skip
     """Write all page versions, or those of some months, buckets, or fetched since a time, that the folder lacks."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with alone(folder):
+    _check(lake, months, buckets)
+    with _writable(folder), alone(folder):
         _clean(folder)
         units, there = list[_Unit](), 0
         places = lake.scan("pages").select("bucket", "month").unique().sort("month", "bucket").collect()
@@ -113,6 +119,26 @@ def export(
             units.append(unit)
     return Exported(tuple(name for unit in units for name in unit.written), sum(unit.responses for unit in units),
                     sum(unit.revisits for unit in units), sum(unit.bytes for unit in units), there)  # fmt: skip
+
+
+def _check(lake: Lake, months: Sequence[str], buckets: Sequence[int]) -> None:
+    if wrong := [month for month in months if not _MONTH.fullmatch(month)]:
+        raise ExportError(f"expected months such as 2026-03, found {', '.join(map(repr, wrong))}")
+    if strange := [bucket for bucket in buckets if not 0 <= bucket < lake.buckets]:
+        raise ExportError(f"expected buckets from 0 to {lake.buckets - 1}, found {', '.join(map(str, strange))}")
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """A folder that is there; what is whole in it stays so, though the disk is full."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as trouble:
+        raise ExportError(
+            f"expected a folder with room that can be written to, found of {folder}: {trouble}; files that have an "
+            "index are whole and stay: make room, or correct what it says, and run it again"
+        ) from trouble
 
 
 @contextmanager
@@ -144,11 +170,21 @@ def _unit(folder: Path, name: str, most: int) -> _Unit:
     unit = _Unit(folder, name, most)
     for path in sorted(folder.glob(f"{name}-*.cdxj")):
         unit.number = max(unit.number, int(path.stem.rpartition("-")[2]) + 1)
-        for entry in cdxj.entries(path.read_text(encoding="utf-8").splitlines()):
+        for entry in _entries(path):
             unit.done.add((entry.url, entry.at))
             if entry.mime != cdxj.REVISIT and entry.digest != digest(b""):
                 unit.payloads.setdefault(entry.digest, (entry.url, entry.at))
     return unit
+
+
+def _entries(path: Path) -> list[Entry]:
+    try:
+        return list(cdxj.entries(path.read_text(encoding="utf-8").split("\n")))
+    except (ValueError, KeyError, TypeError) as trouble:
+        raise ExportError(
+            f"expected the index of an export at {path}, found other content: delete it with its .warc.gz, whose pages "
+            "are then written anew, or export into another folder"
+        ) from trouble
 
 
 # What is exported.
@@ -291,7 +327,8 @@ def _answer(row: dict[str, Any], body: bytes) -> list[tuple[str, str]]:
     named = {"Content-Type": row["content_type"], "ETag": row["etag"], "Last-Modified": row["last_modified"],
              "Location": row["location"]}  # fmt: skip
     length = [] if row["outcome"] == "not_modified" else [("Content-Length", str(len(body)))]
-    return [*((name, value) for name, value in named.items() if value), *length]
+    # No value ends the line that it stands in, whatever transport brought it.
+    return [*((name, value) for name, value in named.items() if value and value.isprintable()), *length]
 
 
 def _iso(at: datetime) -> str:

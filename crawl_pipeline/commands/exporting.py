@@ -31,7 +31,7 @@ def warc(
         with progress("writing WARC files", quiet=as_json) as step:
             done = exporting.export(Lake.open(lake), folder, months=months, buckets=buckets, since=since,
                                     most=int(mb * 1e6), tell=step)  # fmt: skip
-    except (exporting.ExportBusy, OSError) as error:
+    except exporting.ExportError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         print_json(asdict(done))

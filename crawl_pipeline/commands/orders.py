@@ -44,7 +44,10 @@ def seed(
     except cdxj.NotCdxj as error:
         raise click.ClickException(f"{error}, so nothing was ordered") from error
     except UnicodeDecodeError as error:
-        raise click.ClickException(f"expected a file of URLs in UTF-8, found other bytes: {error}") from error
+        raise click.ClickException(
+            f"expected a file of URLs in UTF-8, found other bytes: {error}; of what is packed, pipe in the content "
+            "(`zcat FILE | crawl seed --cdxj -`)"
+        ) from error
     hrefs = [*urls, *(line for line in lines if line and not line.startswith("#"))]
     if not hrefs:
         raise click.UsageError("name at least one URL, a --file with URLs, or a --cdxj index")

@@ -58,7 +58,7 @@ def key(url: str) -> str:
 
 def entries(lines: Iterable[str]) -> Iterator[Entry]:
     """The entries of an index that this product wrote."""
-    for line in lines:
+    for line in filter(None, lines):
         _, at, told = line.rstrip("\n").split(" ", 2)
         values: dict[str, Any] = json.loads(told)
         yield Entry(values["url"], at, values["mime"], values["status"], values["digest"], int(values["length"]),
@@ -76,12 +76,13 @@ def urls_of(lines: Iterable[str]) -> list[str]:
         if not line.strip() or line.startswith(("!", " ", "#")):  # a head, or a comment
             continue
         try:
-            told = json.loads(line[line.index("{") :])
+            told = json.loads(line.split(maxsplit=2)[2])  # a key may have braces of its own
             url = told["url"]
-        except (ValueError, KeyError, TypeError) as error:
+            scheme = url.lower()
+        except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise NotCdxj(
                 f"line {number}: expected CDXJ, a key, a time and JSON with a `url`, found {line[:80].strip()!r}"
             ) from error
-        if str(url).lower().startswith(("http://", "https://")):
-            found[str(url)] = None
+        if scheme.startswith(("http://", "https://")):
+            found[url] = None
     return list(found)

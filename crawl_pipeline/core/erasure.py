@@ -36,6 +36,8 @@ KEY = ("content_round", "body_hash", "charset")
 """What a page names its content by."""
 WORDS = frozenset(("text", "title", "body", "policy_toml"))
 """Columns that hold what pages, robots.txt and people say, not what they are."""
+OURS = "user_agent"
+"""What the crawl says of itself, the address of its contact page within: people's words, as the policy is."""
 STAYING = ("forget", "set", "unset", "pause", "resume", "policy", "release")
 """Orders that are kept whatever they name."""
 DIGESTS = ("text_hash", "main_hash")
@@ -276,7 +278,7 @@ class Search:
             rows = rows.filter(~pl.col("kind").is_in(STAYING))
         if table is HOSTS:
             rows = rows.filter(~PAUSED)
-        columns = [name for name in rows.columns if name not in WORDS]
+        columns = [name for name in rows.columns if name not in WORDS and name != OURS]
         # Nearly always there is nothing: all columns of a type are looked at together, and each only if there is.
         return [name for name in columns if self._holds([rows[name]])] if self._holds(rows[columns]) else []
 

@@ -7,12 +7,16 @@ commits. Tried for real, in a small table of its own beside the lake's, which no
 import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import deltalake
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
+
+from crawl_pipeline.lake.delta import store
+from crawl_pipeline.lake.erasing import listed
 
 NAME = "_doctor"
 ROWS = pa.table({"tried": pa.array([1], pa.int8())})
@@ -40,8 +44,18 @@ def probe(root: str, options: Mapping[str, str]) -> Probed:
     except (DeltaError, OSError) as trouble:
         return Probed(f"nothing can be written: {trouble}")
     finally:
-        if "://" not in root:
-            shutil.rmtree(uri, ignore_errors=True)
+        _clear(uri, given)
+
+
+def _clear(uri: str, options: Mapping[str, str]) -> None:
+    """Leave nothing behind, on a disk or in an object store."""
+    if "://" not in uri:
+        shutil.rmtree(uri, ignore_errors=True)
+        return
+    with suppress(DeltaError, OSError):
+        folder = store(uri, options)
+        for file in listed(folder):
+            folder.delete_file(file.path)
 
 
 def _overwrites(stale: deltalake.DeltaTable) -> str:

@@ -156,7 +156,7 @@ def test_a_page_is_erased_from_every_file_and_nothing_else_is(crawl):
 
 def test_the_proof_finds_what_is_packed_bare_or_broken_and_says_what_to_do(crawl):
     root = Path(crawl.lake.root)
-    forget(crawl, hosts=["a.test"])
+    forget(crawl, hosts=["a.test", "example.org"])  # which every request names as our own
     (root / "policy.toml").write_text('[block]\nurls = ["http://a.test/*"]\n[resolver]\nhosts = {"a.test" = []}\n')
     done = erase(crawl)
     assert done.proof.holds, done.proof.found

@@ -1,6 +1,7 @@
 """Pages leave the lake as WARC that two tools accept and a third one replays, whole however often it was killed."""
 
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -130,11 +131,37 @@ def test_an_index_gives_seeds(crawl, tmp_path):
     [index] = (tmp_path / "out").glob("*.cdxj")
     found = cdxj.urls_of(index.read_text().splitlines())
     assert set(found) == {entry.url for entry in entries(tmp_path / "out")}
+    braces = 'com,example)/{id} 2026 {"url": "http://example.com/{id}"}'
+    assert cdxj.urls_of([braces]) == ["http://example.com/{id}"]
     foreign = ['!OpenWayback-CDXJ 1.0', 'com,example)/ 2026 {"url": "http://example.com/", "mime": "warc/revisit"}',
                'dns:example.com 2026 {"url": "dns:example.com"}']  # fmt: skip
     assert cdxj.urls_of(foreign) == ["http://example.com/"]
     with pytest.raises(cdxj.NotCdxj, match="line 1"):
         cdxj.urls_of(["no index"])
+    for wrong in ("[1]", '{"url": 5}', '{"url": ' + "[" * 100_000, "{}", '{"url": NaN}'):
+        with pytest.raises(cdxj.NotCdxj, match="line 1"):
+            cdxj.urls_of([f"com,example)/ 2026 {wrong}"])
+
+
+def test_an_export_that_cannot_be_is_told_in_words_and_a_full_disk_costs_no_whole_file(crawl, tmp_path):
+    out = tmp_path / "out"
+    for wrong, says in (({"months": ["2026-13"]}, "expected months such as"), ({"buckets": [99]}, "expected buckets")):
+        with pytest.raises(exporting.ExportError, match=says):
+            exporting.export(crawl.lake, out, **wrong)
+    exporting.export(crawl.lake, out, months=["2026-03"])
+    whole = {path.name: path.read_bytes() for path in out.glob("crawl-*")}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))
+    try:
+        with pytest.raises(exporting.ExportError, match=r"File too large.*run it again"):
+            exporting.export(crawl.lake, out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert {path.name: path.read_bytes() for path in out.glob("crawl-*") if path.suffix != ".open"} == whole
+    (out / "crawl-2026-03-b000-00001.cdxj").write_text("of another\n")
+    with pytest.raises(exporting.ExportError, match="delete it with its"):
+        exporting.export(crawl.lake, out)
 
 
 @pytest.mark.parametrize(("url", "key"), [
