@@ -32,10 +32,9 @@ from bench.figures import report
 from bench.frontier_ways import Price, merged, priced, rewritten
 from bench.known_urls import ACTIVE_HOSTS, NOW, OUTCOMES, POLICY, active, build, host_names
 from crawl_pipeline import harvest, planning
-from crawl_pipeline.core import admission, urls
+from crawl_pipeline.core import admission, references, urls
 from crawl_pipeline.core.orders import NOTHING
 from crawl_pipeline.core.politeness import HostPace
-from crawl_pipeline.core.references import Place
 from crawl_pipeline.core.seen import FULL
 from crawl_pipeline.core.tables import TABLES
 from crawl_pipeline.describing import Templates
@@ -208,12 +207,7 @@ def _steps(
     found = watch.time("read", catching_up._new_links, sight, cursors)
     canonical = watch.time("canonical", lambda: [urls.canonical(url) for url in found["url"]])
     told = tuple(found["kind"]), tuple(found["nofollow"])
-    watch.time(
-        "bucket",
-        lambda: reading.columns(
-            [Place(url, urls.url_hash(url), urls.host(url)) for url in canonical], *told, lake.buckets
-        ),
-    )
+    watch.time("bucket", lambda: reading.columns(list(map(references.place, canonical)), *told, lake.buckets))
     links = watch.time("site", catching_up._with_site, found)
     seen = watch.time("seen", SeenSet(exact=True).known, sight, links, cursors, POLICY).hashes
     watch.time("seen_by_filter", sieve.known, sight, links, cursors, FILTERED)
