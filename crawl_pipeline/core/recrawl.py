@@ -37,7 +37,7 @@ VISIT: dict[str, pl.DataType | type[pl.DataType]] = {
     **{name: CHANGE_FREQUENCY.schema[name] for name in ("bucket", "round", "url_hash", "host")},
     "kind": pl.String, "outcome": pl.String, "ended_at": TIME, "modified_at": TIME, "alike": pl.Boolean,
     **{name: CHANGE_FREQUENCY.schema[name] for name in
-       ("text_hash", "main_hash", "main_sketch", "template_count", "etag", "last_modified")},
+       ("text_hash", "main_hash", "main_sketch", "template_count", "main_blocks", "etag", "last_modified")},
     # What was known of its value; price null: visits have none.
     "score": pl.Float32, "prior_b": pl.Float64, "price": pl.Float64,
     # What its sitemap had said, and what is believed of its host's dates (core.hints).
@@ -106,6 +106,7 @@ def learn(known: pl.DataFrame, visits: pl.DataFrame, policy: Policy) -> pl.DataF
             changed_at=pl.when("changed").then("ended_at").otherwise("changed_at_before"),
             text_hash=pl.coalesce("text_hash", "text_hash_before"),
             **{name: _version(name) for name in ("main_hash", "main_sketch", "template_count")},
+            main_blocks=pl.when(pl.col("main_hash").is_null()).then("main_blocks_before").otherwise("main_blocks"),
             etag=_validator("etag"),
             last_modified=_validator("last_modified"),
             text_read_at=pl.when(pl.col("outcome") == "fetched").then("ended_at").otherwise("text_read_at_before"),

@@ -166,6 +166,8 @@ COLUMNS = _columns(
     ("main_sketch", pl.Binary, "", "two bits of each number of the MinHash of that version"),
     ("template_count", pl.Int64, "pages", "pages of the host that were counted when that version was read: by the "
                                        "template of then it is compared"),
+    ("main_blocks", pl.Binary, "", "hashes of the blocks of the main text that was read last, in their order, 4 bytes "
+                                   "each; null: very many, or none read"),
     ("body_hash", pl.Binary, "", "BLAKE2b of the decoded body, 16 bytes: with the charset it names a content"),
     ("body", pl.Binary, "", "decoded body, as it came"),
     ("content_round", pl.Int64, "", "the round that stored the page's content: with body_hash and charset it finds the "
@@ -335,6 +337,11 @@ COLUMNS = _columns(
     ("block_classes", pl.List(pl.Int32), "", "of each block, which of 32 classes of URLs had it, a bit for each"),
     ("block_first", pl.List(pl.Int32), "pages", "of each block, how many pages had been counted before it was seen"),
     ("block_since", pl.List(pl.Int32), "pages", "of each block, at which count it became template; 0: it is not"),
+    ("moving_blocks", pl.List(pl.Int32), "", "hashes of blocks that came or went between readings of a page"),
+    ("moving_came", pl.List(pl.Int32), "readings", "how often each came"),
+    ("moving_went", pl.List(pl.Int32), "readings", "how often each went"),
+    ("moving_stayed", pl.List(pl.Int32), "readings", "how often each stayed, after that"),
+    ("moving_since", pl.List(pl.Int32), "pages", "of each, at which count it was found to rotate; 0: it was not"),
     # Rounds and leases.
     ("epoch", pl.Int64, "", "how often the bucket's lease has been taken; fences late writers"),
     ("deadline_at", TIME, "UTC", "until when the lease is held unless renewed"),
@@ -428,13 +435,14 @@ CHANGE_FREQUENCY = Table(
     ("bucket", "layer", "layout", "round", "url_hash", "host", "visit_count", "change_count", "cosmetic_count",
      "evidence_a", "evidence_b", "rate", "change_expected", "fetched_at", "changed_at", "text_hash", "main_hash",
      "main_sketch",
-     "template_count", "interval_s", "weight", "etag", "last_modified", "text_read_at"),
+     "template_count", "main_blocks", "interval_s", "weight", "etag", "last_modified", "text_read_at"),
 )  # fmt: skip
 TEMPLATES = Table(
     "templates", "state", ("host",), ("bucket", "layer", "layout"), ("host",),
-    "one host of ten pages or more: which short blocks of text stand on many of them",
+    "one host of ten pages or more, or of blocks that move: which short blocks of text stand on many pages, which come "
+    "and go",
     ("bucket", "layer", "layout", "round", "host", "counted_count", "blocks", "block_counts", "block_classes",
-     "block_first", "block_since"),
+     "block_first", "block_since", "moving_blocks", "moving_came", "moving_went", "moving_stayed", "moving_since"),
 )  # fmt: skip
 CLUSTERS = Table(
     "clusters", "derived", ("url_hash",), ("layer",), ("cluster_id", "url_hash"),

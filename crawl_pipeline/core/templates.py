@@ -86,6 +86,11 @@ def hashes(text: str) -> bytes:
     return np.array(array("I", numbers), "<u4").tobytes()
 
 
+def line_hash(line: str) -> int:
+    """Hash a line as `hashes` does, however long it is."""
+    return crc32(_STAMP.sub(b"0", line.encode("utf-8", "replace"))) or 1
+
+
 def distinct(blocks: bytes) -> Hashes:
     """The different short blocks of a page."""
     found = np.unique(np.frombuffer(blocks, "<u4"))

@@ -98,3 +98,35 @@ def test_small_edits_count_once_they_add_up(tmp_path):
     assert visits == 6
     assert 1 <= changes <= 3
     assert cosmetic == visits - 1 - changes
+
+
+SPONSORS = [f"{' '.join(random.Random(f'sponsor {n}').choices(_WORDS, k=4 + 12 * (n % 4)))} today" for n in range(12)]
+"""Advertisements, some longer than a template's blocks may be."""
+
+
+def test_advertisements_that_take_turns_come_and_vanish_are_noise_once_they_were_seen_to_and_edits_are_not(tmp_path):
+    """No element calls them so; each page shows other ones at each visit, in two places, or none."""
+    edited = {"/3": 6, "/5": 7}
+
+    def rotating(request):
+        chance = random.Random(f"{request.target} {request.nth_here}")
+        first, second = (f"<div>{chance.choice(SPONSORS)}</div>" if chance.random() < 0.8 else "" for _ in range(2))
+        is_edited = request.nth_here >= edited.get(request.target, 99)
+        return page(request, menu=first, body=second, version=int(is_edited))
+
+    paths = dict.fromkeys(("/", *(f"/{n}" for n in range(PAGES))), rotating)
+    crawl = Crawl(tmp_path, Host("a.test", robots(routes(paths), "")), rules=RULES).seed("http://a.test/")
+    changes = list[dict[str, int]]()
+    for _ in range(9):
+        crawl.work()  # by a worker that knows what the last one wrote
+        crawl.wait(2 * DAY)
+        rows = crawl.rows("frontier", "url", "url_hash").join(crawl.rows("change_frequency"), on="url_hash")
+        changes.append(dict(rows.select("url", "change_count").iter_rows()))
+
+    late = {url.removeprefix("http://a.test"): count - changes[5][url] for url, count in changes[8].items()}
+    assert {path: late.pop(path) for path in edited} == {"/3": 1, "/5": 1}
+    assert sum(late.values()) <= 1
+    assert crawl.rows("change_frequency")["cosmetic_count"].sum() >= 75
+    stripped = crawl.rows("pages").sort("fetched_at").group_by("url", maintain_order=True).last()
+    assert stripped["removed_blocks"].list.len().sum() > 15 * 2
+    crawl.check()
