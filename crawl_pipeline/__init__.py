@@ -25,5 +25,8 @@ def connect(
     from crawl_pipeline import moments, reports  # noqa: PLC0415 (importing the package costs nothing)
     from crawl_pipeline.lake import Lake  # noqa: PLC0415
 
-    then = datetime.fromisoformat(at) if isinstance(at, str) else at
+    try:
+        then = datetime.fromisoformat(at) if isinstance(at, str) else at
+    except ValueError as error:
+        raise moments.NoSuchMoment(f"expected a time such as 2026-03-01T12:00, found {at!r}") from error
     return reports.connect(moments.of(Lake.open(str(lake)), version=version, at=then, round=round))

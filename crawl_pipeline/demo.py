@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -142,6 +143,7 @@ def open_ui(lake: str, port: int, console: Console) -> int:
     folder = Path(root).parent
     is_demo = local and (folder / MARK).exists()
     home = folder / "dagster" if is_demo else Path(root, "dagster") if local else Path("dagster-home").resolve()
+    _expect_free(port)
     with instance_at(home):  # so that the folder has its settings
         pass
     settings = {"DAGSTER_HOME": str(home), "CRAWL_LAKE": root, "CRAWL_BUCKETS": str(Lake.open(lake).buckets),
@@ -167,6 +169,18 @@ def open_ui(lake: str, port: int, console: Console) -> int:
         finally:
             process.terminate()
             process.wait()
+
+
+def _expect_free(port: int) -> None:
+    """Tell that a port is taken before Dagster starts: it tells that half a minute later, and not where to look."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise DemoError(
+                f"expected port {port} of 127.0.0.1 to be free, found: {error.strerror}; name another with --port"
+            ) from error
 
 
 @contextmanager

@@ -144,7 +144,9 @@ def orders(console: Console, found: Sequence[Entry]) -> None:
             f", {len(entry.names) - NAMED} more" if len(entry.names) > NAMED else ""
         )
         what = f"{', '.join(entry.kinds)} {names}{more}"
-        waits = ", ".join(f"b{bucket:03d}" for bucket in (entry.waits_for or ())[:NAMED])
+        waiting = entry.waits_for or ()
+        waits = ", ".join(f"b{bucket:03d}" for bucket in waiting[:NAMED])
+        waits += f" and {len(waiting) - NAMED} more" if len(waiting) > NAMED else ""
         obeyed = f"[yellow]not yet by {waits}[/]" if waits else "[green]yes[/]"
         obeyed += f", erased {in_words(entry.erased_at)}" if entry.erased_at else ""
         said = map(escape, map(printable, (in_words(entry.ordered_at), entry.ordered_by, what)))

@@ -1,6 +1,7 @@
 """The command line as a person uses it: each command on a small real web, and what it says when something is wrong."""
 
 import json
+import socket
 import time
 from contextlib import redirect_stderr
 from datetime import UTC, datetime
@@ -15,9 +16,12 @@ from crawl_pipeline.cli import main
 from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.core import policy as policies
 from crawl_pipeline.core.printable import printable
+from crawl_pipeline.core.tables import HOSTS
 from crawl_pipeline.display import in_words
 from crawl_pipeline.lake import Lake, probing
 from tests.live import small_web
+
+MEANING_OF_HOST = next(column.meaning for column in HOSTS.columns if column.name == "host")
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +130,15 @@ def test_sql_answers_one_select_and_refuses_the_rest(crawled) -> None:
     assert rows[0]["n"] > 0
     assert "select" in said(crawl(crawled[0], "sql", "drop table pages"))
     assert "frontier" in said(crawl(crawled[0], "sql", "select * from nothing"))
+
+
+def test_sql_says_what_tables_and_columns_mean(crawled) -> None:
+    listed = json.loads(crawl(crawled[0], "sql", "show tables", "--json").output)
+    columns = json.loads(crawl(crawled[0], "sql", "describe hosts;", "--json").output)
+
+    assert {"name": "leases", "meaning": "one row is the right to one bucket"} in listed
+    assert columns[4] == {"column_name": "host", "column_type": "VARCHAR", "meaning": MEANING_OF_HOST}
+    assert 'Did you mean "hosts' in said(crawl(crawled[0], "sql", "describe hostss"))
 
 
 def test_an_audit_holds_by_our_own_log_and_by_the_servers(crawled) -> None:
@@ -351,7 +364,35 @@ def test_init_makes_a_policy_to_fill_in_and_a_lake(tmp_path: Path) -> None:
     assert made.exit_code == 0
     assert "fill in name and contact under [agent]" in made.output
     assert "agent.name: expected text, found none: fill it in" in said(crawl(tmp_path / "lake", "run"))
-    assert "found one" in said(crawl(tmp_path / "lake", "init"))
+    assert "fill it in" in said(crawl(tmp_path / "lake", "init"))
+
+
+def test_a_run_that_comes_to_nothing_says_why_by_one_url(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    crawl(lake, "init", "--buckets", "1", "--agent", "TestBot", "--contact", "http://bot.test/")
+
+    assert "no URL is known in these buckets yet: crawl seed URL" in crawl(lake, "run", "--minutes", "0.1").output
+    crawl(lake, "seed", "http://127.0.0.1:9/")
+    assert (
+        "nothing was fetched; of http://127.0.0.1:9/: robots.txt could not be read; not asked (127.0.0.1 leads to"
+        in crawl(lake, "run", "--minutes", "0.1").output
+    )
+    assert "expected a file outside the lake" in said(crawl(lake, "report", "--out", str(lake / "report.html")))
+
+
+def test_a_port_that_is_taken_is_told_before_dagster_starts(tmp_path: Path) -> None:
+    crawl(tmp_path / "lake", "init", "--agent", "TestBot", "--contact", "http://bot.test/")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = said(crawl(tmp_path / "lake", "ui", "--port", str(taken.getsockname()[1])))
+
+    assert "found: Address already in use; name another with --port" in told
+
+
+def test_a_lake_that_is_ready_is_not_made_again(tmp_path: Path) -> None:
+    words = ("init", "--agent", "TestBot", "--contact", "http://bot.test/")
+    crawl(tmp_path / "lake", *words)
+
+    assert "found one: it is ready for use" in said(crawl(tmp_path / "lake", *words))
 
 
 def test_a_lake_without_rounds_is_shown_as_one_where_nothing_is_amiss(tmp_path: Path) -> None:
@@ -371,6 +412,8 @@ def test_a_lake_without_rounds_is_shown_as_one_where_nothing_is_amiss(tmp_path: 
         (["seed", "http://a.test/"], "found none"),
         (["run", "--minutes", "nan"], "expected minutes"),
         (["run", "--minutes", "0"], "expected minutes"),
+        (["ui", "--port", "0"], "is not in the range"),
+        (["warc", "out", "--month", "2026-13"], "expected a month such as 2026-03"),
     ],
 )
 def test_wrong_input_is_told_in_words(tmp_path: Path, words: list[str], told: str) -> None:

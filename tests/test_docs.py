@@ -208,6 +208,12 @@ def test_every_promise_in_the_readme_names_a_test():
     assert all(re.search(r"test_\w+|\w+\.sql", row) for row in promises)
 
 
+def test_the_readme_tells_where_to_read_next_of_every_page():
+    where = TEXT[ROOT / "README.md"].split("## Where to read next")[1]
+
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} == set(re.findall(r"\(docs/(\w+\.md)\)", where))
+
+
 def test_every_dagster_name_in_the_architecture_exists():
     named = {"crawl_round", "crawl_round_job", "reports_job", "buckets_with_work", "every_quarter_hour"}
     folders = ("assets", "jobs", "sensors")

@@ -1,5 +1,6 @@
 """The command that hands out what was fetched as a web archive: warc."""
 
+import re
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -12,9 +13,18 @@ from crawl_pipeline.commands.progress import progress
 from crawl_pipeline.lake import Lake
 
 
+def _are_months(context: click.Context, option: click.Parameter, months: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what is no month: it would export nothing, without a word."""
+    for month in months:
+        if not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])", month):
+            raise click.BadParameter(f"expected a month such as 2026-03, found {month!r}")
+    return months
+
+
 @command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--month", "months", multiple=True, metavar="YYYY-MM", help="Only pages of a month; can be repeated.")
+@click.option("--month", "months", multiple=True, metavar="YYYY-MM", callback=_are_months,
+              help="Only pages of a month; can be repeated.")  # fmt: skip
 @click.option("--bucket", "buckets", multiple=True, type=int, help="Only pages of a bucket; can be repeated.")
 @click.option("--since", callback=is_a_moment, help="Only pages fetched since a time, such as 2026-03-01T12:00 (UTC).")
 @click.option("--mb", default=1_000.0, show_default=True, help="MB after which a file is closed.",
@@ -27,9 +37,12 @@ def warc(
     """Write pages as WARC/1.1 into FOLDER, with CDXJ beside: what FOLDER lacks. Can be killed and repeated."""
     from crawl_pipeline import exporting
 
+    opened = Lake.open(lake)
+    if wrong := set(buckets) - set(range(opened.buckets)):
+        raise click.BadParameter(f"expected buckets within 0-{opened.buckets - 1}, found {min(wrong)}")
     try:
         with progress("writing WARC files", quiet=as_json) as step:
-            done = exporting.export(Lake.open(lake), folder, months=months, buckets=buckets, since=since,
+            done = exporting.export(opened, folder, months=months, buckets=buckets, since=since,
                                     most=int(mb * 1e6), tell=step)  # fmt: skip
     except exporting.ExportError as error:
         raise click.ClickException(str(error)) from error

@@ -39,6 +39,7 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
         raise click.ClickException(str(error)) from error
     except LakeExists:
         if path.exists():
+            policy_of(lake, policy_path)  # what is still to be filled in is told first
             raise
         made, opened = "kept", Lake.open(lake)  # an init that was killed before it made the policy, or a lost one
     if path.exists():

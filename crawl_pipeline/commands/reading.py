@@ -1,5 +1,6 @@
 """The commands that hand out what was fetched: sql and extract. They write nothing into the lake."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -20,20 +21,40 @@ from crawl_pipeline.lake import Lake
 def sql(
     lake: str, query: str, at: datetime | None, number: int | None, *, as_csv: bool, as_json: bool
 ) -> None:  # fmt: skip
-    """Run one SELECT over the lake's tables (DuckDB); `show all tables` and `describe TABLE` list what is there."""
+    """Run one SELECT over the lake's tables (DuckDB); `show tables` and `describe TABLE` say what is there."""
     from crawl_pipeline import display
 
     with (
         progress("reading the lake", quiet=as_json),
         reports.connect(moments.of(Lake.open(lake), at=at, round=number)) as connection,
     ):
-        rows = corpus.read(connection, query)
+        rows = corpus.read(connection, _with_meanings(query))
     if as_json:
         print_json(rows.to_dicts())
     elif as_csv:
         click.echo(display.flat(rows).write_csv(), nl=False)
     else:
         display.rows(out, rows)
+
+
+LISTED = re.compile(r"\s*show\s+tables\s*;?\s*", re.IGNORECASE)
+DESCRIBED = re.compile(r"\s*desc(?:ribe)?\s+(?:(\w+)\.)?(\w+)\s*;?\s*", re.IGNORECASE)
+
+
+def _with_meanings(query: str) -> str:
+    """Have tables and columns listed with what they mean, which DuckDB knows and leaves out."""
+    if LISTED.fullmatch(query):
+        return (
+            "select view_name as name, comment as meaning from duckdb_views() "
+            "where schema_name = 'main' and not internal order by name"
+        )
+    if not (asked := DESCRIBED.fullmatch(query)):
+        return query
+    schema, name = (asked[1] or "main").lower(), asked[2].lower()
+    return (
+        f"select column_name, column_type, comment as meaning from (describe {schema}.{name}) join duckdb_columns() "
+        f"using (column_name) where schema_name = '{schema}' and table_name = '{name}' order by column_index"
+    )
 
 
 @command()

@@ -16,6 +16,8 @@ def report(lake: str, path: Path) -> None:
     """Write one HTML page with charts and tables, whole by itself: to be mailed, and read on a phone."""
     from crawl_pipeline import report_page
 
+    if "://" not in lake and path.resolve().is_relative_to(Path(lake).resolve()):
+        raise click.BadParameter(f"expected a file outside the lake, which an erasure searches, found {path}")
     try:
         with progress("reading the lake and drawing"):
             written = report_page.write(Lake.open(lake), path)

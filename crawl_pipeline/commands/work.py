@@ -1,12 +1,16 @@
 """The commands that crawl: run, the demo, and Dagster's UI."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from crawl_pipeline.commands.common import as_json, command, is_a_time, out, policy_file, policy_of, print_json
+from crawl_pipeline.core.outcome import OUTCOMES
+from crawl_pipeline.core.printable import printable
 from crawl_pipeline.lake import Lake
+from crawl_pipeline.rounds import Worked
 
 
 @command()
@@ -29,6 +33,8 @@ def run(lake: str, minutes: float, chosen: str | None, policy_path: Path | None,
                      "refused": display.tally(worked.rows, "refused")})  # fmt: skip
     else:
         out.print(f"stopped: {worked.stopped}")
+        for line in _told(opened, worked):
+            out.print(printable(line), markup=False)
 
 
 @command()
@@ -43,7 +49,8 @@ def demo(lake: str, folder: Path, minutes: float) -> None:
 
 
 @command()
-@click.option("--port", default=3000, show_default=True, help="Where Dagster's UI listens on this machine.")
+@click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535),
+              help="Where Dagster's UI listens on this machine.")  # fmt: skip
 def ui(lake: str, port: int) -> None:
     """Open Dagster's UI on the lake (for the demo's lake, with the demo's web beside it)."""
     from crawl_pipeline import demo as demo_web
@@ -51,6 +58,22 @@ def ui(lake: str, port: int) -> None:
     Lake.open(lake)
     policy_of(lake, None)
     sys.exit(demo_web.open_ui(lake, port, out))
+
+
+def _told(lake: Lake, worked: Worked) -> Iterator[str]:
+    """Why a run came to nothing, by one URL: who begins has forgotten a seed, or a key of the policy."""
+    from crawl_pipeline import corpus, display
+
+    if not worked.rounds:
+        return
+    outcomes = display.tally(worked.rows, "outcomes").keys() - {"carried"}
+    if outcomes and not outcomes & display.WELL:
+        asked = ", ".join(f"'{outcome}'" for outcome in outcomes)
+        sql = f"select url, outcome, reason from frontier where outcome in ({asked}) order by round desc, url limit 1"
+        for url, outcome, reason in corpus.query(lake, sql).iter_rows():
+            yield f"nothing was fetched; of {url}: {OUTCOMES[outcome].says}" + (f" ({reason})" if reason else "")
+    elif not outcomes and not worked.rounds[-1].rows["known_count"].sum():
+        yield "no URL is known in these buckets yet: crawl seed URL"
 
 
 def _numbers(text: str, buckets: int) -> list[int]:

@@ -36,13 +36,20 @@ class Lease:
     layout: int = 0
 
 
+def _spelled(buckets: Sequence[int]) -> str:
+    """Bucket numbers as `crawl run --buckets` takes them, such as 0-3,7."""
+    first = [n for n in sorted(set(buckets)) if n - 1 not in buckets]
+    last = [n for n in sorted(set(buckets)) if n + 1 not in buckets]
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in zip(first, last, strict=True))
+
+
 class LeaseHeld(Exception):
     """Somebody else holds buckets that were asked for."""
 
     def __init__(self, buckets: Sequence[int], holder: str, deadline_at: datetime) -> None:
         super().__init__(
-            f"expected free buckets, found {list(buckets)} held by {holder!r} until {deadline_at.isoformat()}: "
-            "wait until then, or claim other buckets"
+            f"expected free buckets, found {_spelled(buckets)} held by {holder!r} until {deadline_at:%F %T} UTC, "
+            "which it puts off while it works: wait, stop it, or name other buckets"
         )
         self.buckets = tuple(buckets)
         self.holder = holder

@@ -321,7 +321,7 @@ def test_it_is_refused_while_a_worker_holds_a_bucket(tmp_path):
     crawl = busy(tmp_path)
     crawl.lake.claim([1], "busy", NOON, 60)
 
-    with pytest.raises(LeaseHeld, match=r"found \[1\] held by 'busy' until 2026-03-01T12:01:00"):
+    with pytest.raises(LeaseHeld, match="found 1 held by 'busy' until 2026-03-01 12:01:00 UTC"):
         rebucket(crawl, 32)
     assert Lake.open(crawl.lake.root).buckets == 2
 
