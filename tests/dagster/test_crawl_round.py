@@ -81,7 +81,7 @@ def test_a_run_whose_only_bucket_is_held_says_by_whom_and_until_when(crawl: Craw
 
     result = crawl.run(instance, partition_key="b002")
 
-    assert "found [2] held by 'somebody else' until" in str(failure(result))
+    assert "found 2 held by 'somebody else' until" in str(failure(result))
     assert numbers(result) == {}
 
 

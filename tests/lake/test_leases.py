@@ -111,7 +111,7 @@ def test_a_held_bucket_is_refused_with_holder_and_deadline(lake: Lake) -> None:
     assert refused.value.buckets == (2,)
     assert refused.value.holder == "first"
     assert refused.value.deadline_at == datetime(2026, 3, 1, 12, 1, tzinfo=UTC)
-    assert "'first' until 2026-03-01T12:01:00+00:00" in str(refused.value)
+    assert "found 2 held by 'first' until 2026-03-01 12:01:00 UTC" in str(refused.value)
     assert lake.leases()["worker"][3] is None
 
 
