@@ -62,7 +62,11 @@ def rows(connection: duckdb.DuckDBPyConnection, lake: Files, table: Table) -> st
     typed = f"select {nulls} where false"
     if is_remote(lake):
         connection.register(f"arrow_{table.name}", lake.dataset(table.name))
-        return f"{typed} union all by name select * from arrow_{table.name}"
+        # Files hold string views, which Arrow cannot compare: a filter that DuckDB hands on to it fails. Of an
+        # expression it hands on none, and still only the columns that are asked for are read.
+        plain = [f'coalesce("{name}", null) as "{name}"' for name, kind in types.items() if kind in ("VARCHAR", "BLOB")]
+        kept = f" replace ({', '.join(plain)})" if plain else ""
+        return f"{typed} union all by name select *{kept} from arrow_{table.name}"
     files = lake.files(table.name)
     if not files:
         return typed

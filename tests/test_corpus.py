@@ -228,7 +228,11 @@ def test_a_remote_lake_has_the_same_views(folder, tmp_path):
     local = folder(clean())
     remote = Remote(tmp_path, {})
     remote.root = f"s3://{tmp_path}"
+    asked = "from fetches where host = 'a.test' and cause <> 'x' and outcome in ('fetched', 'gone') order by request_id"
+    bodies = "select body_hash is null as none, count(*) n from pages where body_hash <> '\\x00'::blob group by 1"
     with corpus.connect(remote) as connection:
+        for question in (asked, bodies):
+            assert_frame_equal(corpus.read(connection, question), corpus.query(local, question))
         for table in TABLES:
             ours = corpus.read(connection, f"from {table}")
             assert ours.schema == TABLES[table].schema

@@ -123,7 +123,9 @@ def _contents_gone(marks: Marks) -> pl.Expr:
 
 def _orders_gone(marks: Marks) -> pl.Expr:
     of_host = pl.col("url").is_null() & pl.col("host").is_in(sorted(marks.hosts))
-    return (_of_url(pl.col("url"), marks) | of_host) & ~pl.col("kind").is_in(STAYING)
+    of_site = pl.col("url").is_null() & pl.col("host").is_null() & pl.col("site").is_in(sorted(marks.sites))
+    named = _of_url(pl.col("url"), marks) | of_host.fill_null(value=False) | of_site.fill_null(value=False)
+    return named & ~pl.col("kind").is_in(STAYING)
 
 
 def _links_gone(marks: Marks) -> pl.Expr:
@@ -278,7 +280,9 @@ class Search:
             rows = rows.filter(~pl.col("kind").is_in(STAYING))
         if table is HOSTS:
             rows = rows.filter(~PAUSED)
-        columns = [name for name in rows.columns if name not in WORDS and name != OURS]
+        # The site of a row that has a host says what that host is part of: one may be forgotten and another stay.
+        known = {OURS, *(("site",) if table is not ORDERS and "host" in rows.columns else ())}
+        columns = [name for name in rows.columns if name not in WORDS | known]
         # Nearly always there is nothing: all columns of a type are looked at together, and each only if there is.
         return [name for name in columns if self._holds([rows[name]])] if self._holds(rows[columns]) else []
 

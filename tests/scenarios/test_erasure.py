@@ -12,10 +12,11 @@ import polars as pl
 import pytest
 from crawls import NOON, Crawl, Died, DiesAtCommit, policy
 
-from crawl_pipeline import duplicates, erasing, explaining, maintenance, ordering, reports
+from crawl_pipeline import corpus, duplicates, erasing, explaining, maintenance, ordering, reports
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.contents import content_hash
-from crawl_pipeline.core.tables import CONTENTS
+from crawl_pipeline.core.erasure import Marks, Search
+from crawl_pipeline.core.tables import CONTENTS, HOSTS, ORDERS
 from crawl_pipeline.lake import Lake, LeaseHeld
 from crawl_pipeline.testing import Host
 from crawl_pipeline.testing.pictures import png
@@ -141,6 +142,10 @@ def test_a_page_is_erased_from_every_file_and_nothing_else_is(crawl):
     assert "forget" in str(explaining.explain(crawl.lake, crawl.rules, PAGE, crawl_time(crawl)))
     assert erase(crawl).orders == ()
 
+    # Files that were written anew can be asked for strings in an object store too.
+    question = "select count(*) n from fetches where host = 'b.test' and cause <> 'robots' and etag is null"
+    assert corpus.query(Far(crawl.lake), question).rows() == corpus.query(crawl.lake, question).rows() != [(0,)]
+
     # A search that cannot fail proves nothing.
     root = Path(crawl.lake.root)
     (root / "notes.txt").write_text(f"see {PAGE}.")
@@ -179,6 +184,29 @@ def test_the_proof_finds_what_is_packed_bare_or_broken_and_says_what_to_do(crawl
         "again", "dagster run delete", "by hand"]  # fmt: skip
     erase(crawl, again=True)
     assert not (root / "pages" / "torn.parquet").exists(), "what no version uses goes, whatever it is"
+
+
+class Far:
+    """A lake whose root says that DuckDB cannot open its files itself."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.root, self.tables, self.dataset = f"s3:/{lake.root}", lake.tables, lake.dataset
+
+    def files(self, table: str) -> list[str]:
+        raise AssertionError(f"files of {table} are not to be opened by name")
+
+
+def test_a_host_may_go_whose_site_has_others_and_a_recrawl_of_a_site_goes_with_it():
+    of_host, of_site = (
+        Marks(hosts=frozenset({"a.test"})),
+        Marks(hosts=frozenset({"a.test"}), sites=frozenset({"a.test"})),
+    )
+    other = HOSTS.frame([{"host": "www.a.test", "site": "a.test"}])
+    assert Search.of(of_host).in_rows(other, HOSTS) == []
+    assert Search.of(of_site).in_rows(HOSTS.frame([{"host": "a.test", "site": "a.test"}]), HOSTS) == ["host"]
+    told = ORDERS.frame([{"kind": kind, "site": "a.test"} for kind in ("recrawl", "forget")])
+    assert of_site.left(told, ORDERS)["kind"].to_list() == ["forget"]
+    assert Search.of(of_site).in_rows(told, ORDERS) == ["site"]
 
 
 def test_what_is_erased_does_not_come_back_by_a_link_and_does_by_a_seed(crawl):
