@@ -92,7 +92,8 @@ def held(sight: Sight, due: pl.DataFrame, dropped: Names, policy: Policy) -> pl.
 
 def _rests(sight: Sight, due: pl.DataFrame, names: Hosts, policy: Policy) -> pl.DataFrame:
     """Due URLs (url_hash) that have some of these parameters: the URL without them, and its status if it is known."""
-    rest_of = _bare(due, "marked_url", names, policy) if names else {}
+    turn = 1 + int(sight.now.timestamp() // policy.traps.probe_s)
+    rest_of = _bare(due, "marked_url", names, policy, turn) if names else {}
     rests = pl.DataFrame(
         [(url, urls.url_hash(rest)) for url, rest in rest_of.items()],
         schema={"marked_url": pl.String, "rest_hash": pl.Int64}, orient="row",
@@ -102,14 +103,19 @@ def _rests(sight: Sight, due: pl.DataFrame, names: Hosts, policy: Policy) -> pl.
     return told.join(known.rename({"url_hash": "rest_hash"}), on="rest_hash", how="left")
 
 
-def _bare(rows: pl.DataFrame, column: str, dropped: Hosts, policy: Policy) -> dict[str, str]:
-    """The URLs that change, and what they are without what does not matter."""
+def _bare(rows: pl.DataFrame, column: str, dropped: Hosts, policy: Policy, turn: int = 0) -> dict[str, str]:
+    """The URLs that change, and what they are without what does not matter.
+
+    turn: of links 0, of due URLs another number in each `probe_s`: what was drawn of links, more of them with every
+    page, is drawn from once more, so that few are asked for however many links there are.
+    """
     query = pl.col(column).str.contains(MARK, literal=True)
     mine = rows.filter(pl.col("host").is_in(list(dropped)) & query).unique(column)
-    kept = pl.min_horizontal(pl.lit(policy.traps.probe_share), policy.traps.probe_urls / pl.len().over("host"))
-    mine = mine.with_columns(_drawn=pl.Series(selection.uniform(mine["url_hash"].to_numpy(), 0))).filter(
-        pl.col("_drawn") > kept
-    )
+    kept = pl.lit(policy.traps.probe_share)
+    if turn:
+        kept = pl.min_horizontal(kept, policy.traps.probe_urls / pl.len().over("host"))
+    drawn = pl.Series(selection.uniform(mine["url_hash"].to_numpy(), turn))
+    mine = mine.with_columns(_drawn=drawn).filter(pl.col("_drawn") > kept)
     pairs = [(url, bare(url, dropped[host])) for host, url in mine.select("host", column).iter_rows()]
     return {url: rest for url, rest in pairs if url != rest}
 
