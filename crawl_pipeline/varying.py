@@ -16,6 +16,8 @@ from crawl_pipeline.core.parameters import DROPPED, MARK, Known, Pair
 from crawl_pipeline.core.policy import Policy
 from crawl_pipeline.fetch.visits import Visit
 
+_TRIED = 50
+"""Pages that came before a parameter was suspicious and whose URL without it is asked for, at most."""
 _REFUSALS = frozenset({"gone", "forbidden", "client_error", "redirect_error"})
 
 
@@ -52,7 +54,8 @@ def learn(
         rows[key] = _row(rows.get(key) or before.get(key), key, found, now, policy)
         if rows[key]["action"] == DROPPED and (key not in before or before[key]["action"] != DROPPED):
             kept[key[0]].drop([key[1].removeprefix(MARK)])
-    return Varied(list(rows.values()), _named(judged, before | rows, policy))
+    named = _named(judged, before | rows, policy) + _tried(judged, before, rows, kept, policy)
+    return Varied(list(rows.values()), named)
 
 
 def _of_parameters(known: pl.DataFrame) -> pl.DataFrame:
@@ -144,3 +147,24 @@ def _named(
     pages = judged.filter(pl.col("host").is_in(list(names)) & pl.col("url").str.contains("?", literal=True))
     bare = [(url, parameters.bare(url, names[host])) for host, url in pages.select("host", "url").iter_rows()]
     return [(url, rest) for url, rest in bare if url != rest]
+
+
+def _tried(
+    judged: pl.DataFrame, before: Mapping[tuple[str, str], Mapping[str, Any]],
+    rows: Mapping[tuple[str, str], Mapping[str, Any]], kept: Mapping[str, Known], policy: Policy,
+) -> list[tuple[str, str]]:  # fmt: skip
+    """The same of pages that came before, once their parameter becomes suspicious: then none of their copies is asked
+    for until that is answered. Named by a page of this round.
+    """
+    least = parameters.suspicious(policy)
+    sources = dict(judged.select("host", "url").unique("host", keep="last").iter_rows())
+    found = list[tuple[str, str]]()
+    for (host, pattern), row in rows.items():
+        was = before.get((host, pattern))
+        begins = row["trap_score"] >= least > (was["trap_score"] if was else 0.0)
+        if not begins or row["action"] == traps.CLEARED or host not in sources:
+            continue
+        contents, name = kept[host].contents, pattern.removeprefix(MARK)
+        rests = dict.fromkeys(rest for url in contents if (rest := parameters.bare(url, [name])) != url)
+        found += [(sources[host], rest) for rest in list(rests)[-_TRIED:] if rest not in contents]
+    return found
