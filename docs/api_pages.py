@@ -19,6 +19,7 @@ the row of `orders` that the command of the same name gives, checked by the same
 of its bucket on.
 
 ```sh
+CRAWL_API_TOKEN=TOKEN      # the one that `crawl serve` showed; it stands in the tokens file too
 api() {{ curl --silent --header "Authorization: Bearer $CRAWL_API_TOKEN" "http://127.0.0.1:8090/api/v1/$@"; }}
 api status
 api host/www.example.org/pause --request POST --header "Idempotency-Key: complaint-17"

@@ -209,11 +209,15 @@ class DeltaTable:
         expected, found = _fields(_delta_schema(self.table)), _fields(opened.schema())
         if expected == found and opened.metadata().partition_columns == list(self.table.partitioned_by):
             return
+        parts, wanted = opened.metadata().partition_columns, list(self.table.partitioned_by)
+        wrong = [
+            f"absent are its columns {sorted(expected - found)}" if expected - found else "",
+            f"unknown are {sorted(found - expected)}" if found - expected else "",
+            f"it is partitioned by {parts}, not by {wanted}" if parts != wanted else "",
+        ]
         raise LakeMismatch(
-            f"table {self.table.name!r} at {self.uri}: expected but absent {sorted(expected - found)}, "
-            f"found but unknown {sorted(found - expected)}, partitioned by {opened.metadata().partition_columns} "
-            f"(expected {list(self.table.partitioned_by)}): use the program version that made this lake, "
-            "or create a new lake and move the data"
+            f"expected the table {self.table.name!r} at {self.uri} as this program makes it, found another: "
+            f"{'; '.join(filter(None, wrong))}. Another version made this lake: use that one, or begin a new lake"
         )
 
     def read(self, look: Callable[[deltalake.DeltaTable], Found], at: int | None = None) -> Found:
