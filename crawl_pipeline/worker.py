@@ -103,14 +103,15 @@ def wire(policy: Policy) -> WireTransport:
     times = Times(**{name: getattr(rules, name) for name in Times.__dataclass_fields__})
     resolver = Resolver(rules.hosts, rules.name_servers, times)
     return WireTransport(
-        resolver, policy.addresses.networks, block=policy.block.addresses, tls=_trust(policy.fetch.ca_file)
+        resolver, policy.addresses.networks, block=policy.block.addresses, tls=trusted(policy.fetch.ca_file)
     )
 
 
-def _trust(ca_file: str) -> ssl.SSLContext:
+def trusted(ca_file: str) -> ssl.SSLContext:
+    """Whose certificates are trusted: the system's, and those of a file; raise PolicyError if that cannot be read."""
     try:
         return trust(ca_file)
-    except OSError as trouble:
+    except (OSError, ValueError) as trouble:
         raise PolicyError(
             f"fetch.ca_file: expected a readable file of certificates in PEM form, found {ca_file!r} ({trouble}); "
             f'name another, or "" for none'

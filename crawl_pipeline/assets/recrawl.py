@@ -48,10 +48,10 @@ class RecrawlConfig(dg.Config):
         description="due: known pages whose time has come. older_than: those last visited more than `days` ago. "
         "pattern: those whose URL matches `pattern`. all: every known page. What is new waits meanwhile.",
     )
-    days: float = Field(default=30.0, ge=0, description="For older_than: the age, in days.")
+    days: float = Field(default=30.0, ge=0, le=36_500, description="For older_than: the age, in days.")
     pattern: str = Field(default="*", description="For pattern: what whole URLs match; * is any text: */news/*")
     seconds: float = Field(
-        default=600.0, gt=0,
+        default=600.0, gt=0, le=31_536_000,
         description="The most a run works, in seconds; it ends when all is visited. What is left stays due.",
     )  # fmt: skip
 

@@ -131,7 +131,7 @@ def trust(more: str = "") -> ssl.SSLContext:
     """Trust what the system trusts, and the authorities in the PEM file `more`, if given.
 
     Unlike ssl.create_default_context this heeds no key log variable. Raises OSError (ssl.SSLError is one) if the file
-    cannot be read or holds no certificate.
+    cannot be read or holds no certificate, ValueError if no file can have that name.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_default_certs()

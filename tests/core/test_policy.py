@@ -10,6 +10,7 @@ from crawl_pipeline.core.policy import Policy, PolicyError
 AGENT = '[agent]\nname = "ExampleBot"\ncontact = "https://example.org/bot"\n'
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+url_patterns = st.from_regex(r"[!-~]+", fullmatch=True)
 seconds = st.floats(min_value=1e-3, max_value=1e6)
 host_rules = st.fixed_dictionaries({}, optional={"delay_s": seconds, "urls": st.integers(1, 10**9)})
 host_names = st.from_regex(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", fullmatch=True)
@@ -22,8 +23,8 @@ changes = st.fixed_dictionaries(
         "scope": st.fixed_dictionaries(
             {},
             optional={
-                "exclude": st.lists(text, max_size=3),
-                "include": st.lists(text, max_size=3),
+                "exclude": st.lists(url_patterns, max_size=3),
+                "include": st.lists(url_patterns, max_size=3),
                 "follow": st.sampled_from(["sites", "hosts", "everywhere"]),
                 "nofollow": st.booleans(),
             },
@@ -121,6 +122,17 @@ def test_a_senseless_value_is_refused_naming_its_key(toml, where):
         policies.load((AGENT + toml) if toml.startswith("[") else toml + AGENT)
 
     assert where in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("scope.exclude", "*/größe/*"), ("block.urls", "* private *"), ("budget.skip_extensions", ".pdf"),
+     ("fetch.media_types", "html")],
+)  # fmt: skip
+def test_what_would_match_no_url_or_answer_is_refused_rather_than_do_nothing(key, value):
+    section, _, name = key.partition(".")
+    with pytest.raises(PolicyError, match=rf"{key}\.0: expected other text, found"):
+        policies.load(f'{AGENT}[{section}]\n{name} = ["{value}"]\n')
 
 
 @pytest.mark.parametrize("name", ["", "Bot/1.0", "Example Bot", "*", "Böt", "Bot1"])

@@ -59,6 +59,12 @@ def transport(ca_file):
     return WireTransport(Resolver(hosts={NAME: ["127.0.0.1"]}), LOOPBACK, tls=trust(ca_file))
 
 
+@pytest.mark.parametrize("name", ["nowhere.pem", "a\0b"])
+def test_a_file_of_authorities_that_cannot_be_read_is_told_in_words(name):
+    with pytest.raises(PolicyError, match="expected a readable file of certificates"):
+        worker.trusted(name)
+
+
 def test_the_name_in_the_url_is_sent_as_sni_and_the_connection_is_kept(ca_file):
     asked, context = [], certified(NAME)
     context.sni_callback = lambda _, name, __: asked.append(name)

@@ -8,7 +8,17 @@ from pydantic import field_validator, model_validator
 
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.addresses import Networks
-from crawl_pipeline.core.policy.keys import MOST, Count, HostName, Patterns, PositiveFloat, PositiveInt, Section, key
+from crawl_pipeline.core.policy.keys import (
+    MOST,
+    Count,
+    HostName,
+    MediaType,
+    Patterns,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    key,
+)
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -126,7 +136,7 @@ class Fetch(Section):
     header_kb: PositiveInt = key(64, "KB of response headers")
     wire_mb: PositiveFloat = key(5.0, "MB received before content decoding")
     body_mb: PositiveFloat = key(10.0, "MB after content decoding")
-    media_types: list[str] = key(["text/html", "application/xhtml+xml"],
+    media_types: list[MediaType] = key(["text/html", "application/xhtml+xml"],
                                  "media types whose bodies are read; others are recorded and closed")  # fmt: skip
     keep_alive_s: float = key(
         4.0, "s; a connection is closed if its host is next asked later: idle hosts cost none. Under the 5 s after "

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from crawl_pipeline.core.policy.keys import MOST, Count, Patterns, PositiveFloat, PositiveInt, Section, key
+from crawl_pipeline.core.policy.keys import MOST, Count, Ending, Patterns, PositiveFloat, PositiveInt, Section, key
 
 
 class Scope(Section):
@@ -10,7 +10,9 @@ class Scope(Section):
 
     follow: Literal["sites", "hosts", "everywhere"] = key(
         "sites", "links are followed within: sites (of seeds), hosts (of seeds), everywhere")  # fmt: skip
-    include: Patterns = key([], "URL patterns (* any text); if given, a URL must match one")
+    include: Patterns = key(
+        [], "URL patterns (* any text), as URLs are written in ASCII; if given, a URL must match one"
+    )
     exclude: Patterns = key([], "URL patterns (* any text) that are never asked for")
     depth: Count = key(16, "links between a seed and the furthest page")
     hops: Count = key(5, "redirects in a row that are followed")
@@ -46,12 +48,12 @@ class Budget(Section):
     repeats_in_a_row: PositiveInt = key(
         2, "times in a row that a path segment may stand; several segments that make six or more in all, once less; "
         "numbers are free")  # fmt: skip
-    skip_extensions: list[str] = key(
+    skip_extensions: list[Ending] = key(
         ["7z", "avi", "bin", "bmp", "bz2", "css", "csv", "deb", "dmg", "doc", "docx", "eot", "exe", "flac", "gif",
          "gz", "ico", "iso", "jar", "jpeg", "jpg", "js", "json", "m4a", "m4v", "mov", "mp3", "mp4", "mpeg", "mpg",
          "msi", "ogg", "otf", "pdf", "png", "ppt", "pptx", "rar", "rpm", "svg", "swf", "tar", "tgz", "tif", "tiff",
          "ttf", "wav", "webm", "webp", "whl", "wmv", "woff", "woff2", "xls", "xlsx", "xz", "zip", "zst"],
-        "file name endings that are not asked for",
+        "file name endings that are not asked for, in lower case, without the dot",
     )  # fmt: skip
 
 

@@ -13,7 +13,10 @@ Count = Annotated[int, Field(ge=0, le=MOST)]
 PositiveInt = Annotated[int, Field(gt=0, le=MOST)]
 PositiveFloat = Annotated[float, Field(gt=0, le=MOST)]
 HostName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+(\.[a-z0-9_-]+)*$|^\[[0-9a-f:.]+\]$")]
-Patterns = list[str]
+Patterns = list[Annotated[str, Field(pattern=r"^[!-~]+$")]]
+"""Of canonical URLs, which are ASCII without spaces: another pattern would match none and say nothing of it."""
+Ending = Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+MediaType = Annotated[str, Field(pattern=r"^[a-z0-9.+_-]+/[a-z0-9.+_-]+$")]
 
 
 class PolicyError(ValueError):
