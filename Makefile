@@ -44,8 +44,9 @@ check: env  ## format, lint, types, import contract, docs
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m docs.generate --check
 
-screenshots: env  ## the pictures of Dagster's UI in docs/, made by the tests in a browser
+screenshots: env  ## the pictures in docs/ (Dagster's UI, status page, report), made by the tests in a browser
 	@CRAWL_TESTS_TAKE_PICTURES=1 $(BIN)/python -m pytest -q tests/browser/test_dagit.py
+	@CRAWL_TESTS_TAKE_PICTURES=1 $(BIN)/python -m pytest -q tests/live/test_pictures.py
 
 docs: env  ## write the generated pages of docs/
 	@$(BIN)/python -m docs.generate
@@ -53,7 +54,7 @@ docs: env  ## write the generated pages of docs/
 bench: env  ## every bench, one after the other
 	@for bench in $(BENCHES); do $(BIN)/python -m bench.$$bench || exit 1; done
 
-BENCHES := crawl fetch recall recrawl order dagster_share page fetch_parsers frontier hot_host neardup traps bodies constants modules
+BENCHES := crawl fetch recall recrawl order dagster_share page fetch_parsers frontier hot_host neardup traps bodies constants modules sql
 
 corpus:  ## Debian's documentation and nginx, which bench.recall and bench.crawl serve (needs root)
 	@bench/corpus.sh

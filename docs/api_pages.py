@@ -18,6 +18,8 @@ serves what stands below under `/api/v1`, its OpenAPI document at `/api/v1/opena
 the row of `orders` that the command of the same name gives, checked by the same rules; it holds from the next round
 of its bucket on.
 
+![The status page while the demo crawls](pictures/status.png)
+
 ```sh
 CRAWL_API_TOKEN=TOKEN      # the one that `crawl serve` showed; it stands in the tokens file too
 api() {{ curl --silent --header "Authorization: Bearer $CRAWL_API_TOKEN" "http://127.0.0.1:8090/api/v1/$@"; }}
