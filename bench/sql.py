@@ -9,7 +9,6 @@ are over DuckDB reading the same Parquet files with nothing between, so they say
 import argparse
 import multiprocessing
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -38,7 +37,7 @@ QUERY = re.compile(r"## (?P<title>[^\n]+)\n(?:(?!\n## ).)*?```sql\n(?P<sql>.*?)`
 ROUND_PAGES = 125_000
 BARE = {
     "pages_by_host": (
-        "select host, count(distinct url), count(*) as versions, sum(body_bytes) as bytes from {} group by host", "pages"
+        "select host, count(distinct url), count(*), sum(body_bytes) from {} group by host", "pages"
     ),
     "requests_by_host": (
         "select host, outcome, count(*), min(gap_s), max(started_at) from {} group by host, outcome", "fetches"
@@ -65,14 +64,14 @@ def build(root: str, count: int) -> Lake:
 
 def _round(lake: Lake, rows: pl.DataFrame, number: int) -> None:
     rng, count = np.random.default_rng(number), rows.height
-    at = {"fetched_at": "visited_at", "body_bytes": pl.Series(rng.integers(2_000, 200_000, count))}
+    sizes = pl.Series(rng.integers(2_000, 200_000, count))
     drawn = {name: pl.Series(rng.integers(-(2**62), 2**62, count)) for name in ("text_hash", "main_hash", "simhash")}
     place = ["bucket", "url", "url_hash", "host"]
-    pages = rows.select(*place, **at, **drawn).with_columns(
+    pages = rows.select(*place, fetched_at="visited_at", body_bytes=sizes, **drawn).with_columns(
         title=pl.format("{}, a page of {}", "main_hash", "host"), month=pl.col("fetched_at").dt.strftime("%Y-%m"),
         lang=pl.lit("en"), charset=pl.lit("utf-8"), content_type=pl.lit("text/html"),
-        word_count=pl.col("body_bytes") // 9, body_hash=pl.Series([value.tobytes() for value in rng.integers(0, 2**62, (count, 2))]),
-        tag=pl.lit("bench"),
+        word_count=pl.col("body_bytes") // 9, tag=pl.lit("bench"),
+        body_hash=pl.Series([value.tobytes() for value in rng.integers(0, 2**62, (count, 2))]),
     )  # fmt: skip
     asked = rows.select(
         *place, request_id=pl.Series(rng.integers(0, 2**62, count)), origin=pl.format("https://{}", "host"),
@@ -120,7 +119,13 @@ def asked(root: str, sql: str) -> tuple[float, float, float]:
         connected = time.perf_counter()
         corpus.read(connection, sql)
         ended = time.perf_counter()
-    return connected - began, ended - connected, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return connected - began, ended - connected, _peak_mb()
+
+
+def _peak_mb() -> float:
+    """Peak of this process since it began; getrusage would count its parent's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def over_bare(root: str, sql: str, table: str) -> tuple[float, float]:

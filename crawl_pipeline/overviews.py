@@ -52,10 +52,7 @@ PAGE_META_COLUMNS = {
 # A rate is believed to lie around its mean by a Gamma law of shape 0.4 and what visits add (core.prior), so that the
 # chance of no change for t days is (1 + t / b) ^ -a. Before a second visit the mean is that of the host, or 0.05 a day.
 FRESHNESS = """
-with stored as (
-    select distinct url_hash from pages
-),
-believed as (
+with believed as (
     select f.url_hash, f.url, f.host, f.tag, coalesce(f.score, 0) * coalesce(c.weight, 1) as importance,
         greatest(0.4 + coalesce(c.evidence_a, 0), 0.05) as shape,
         coalesce(c.rate, h.rate_sum / nullif(h.rate_count, 0), 0.05) as rate,
@@ -64,7 +61,7 @@ believed as (
         c.visit_count as visits, c.change_count as changes
     from change_frequency c
     join frontier f on f.url_hash = c.url_hash and f.status in ('fetched', 'orphan')
-    semi join stored on stored.url_hash = c.url_hash
+    semi join pages p on p.url_hash = c.url_hash
     left join hosts h on h.host = f.host
 )
 select url_hash, url, host, tag, pow(1 + age_days * rate / shape, -shape) as freshness, importance, rate, shape,
