@@ -92,7 +92,7 @@ def held(sight: Sight, due: pl.DataFrame, dropped: Names, policy: Policy) -> pl.
 
 def _rests(sight: Sight, due: pl.DataFrame, names: Hosts, policy: Policy) -> pl.DataFrame:
     """Due URLs (url_hash) that have some of these parameters: the URL without them, and its status if it is known."""
-    turn = 1 + int(sight.now.timestamp() // policy.traps.probe_s)
+    turn = 1 + int(sight.now.timestamp() // max(1.0, policy.traps.probe_s))
     rest_of = _bare(due, "marked_url", names, policy, turn) if names else {}
     rests = pl.DataFrame(
         [(url, urls.url_hash(rest)) for url, rest in rest_of.items()],

@@ -202,3 +202,22 @@ def test_what_failed_may_take_a_tenth_of_its_hosts_time_and_no_more():
     assert allowed(6_000) == pytest.approx(3 + 0.1 * 6_000 / (30 + 30))
     assert allowed(0, trial_count=6) is None
     assert allowed(0, action=NONE) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ordinary": 0.9, "trap": 0.9}, {"trap": 1.0}, {"ordinary": 0.0}, {"block_error": 0.0}, {"block_error": 0.5},
+        {"clear_error": 0.0}, {"weight": 0.0}, {"weight": 1.5}, {"doubt_urls": 0}, {"probe_share": 1.1},
+        {"probe_s": 0.0}, {"linking_sites": 0}, {"patterns": 0}, {"signatures": 0}, {"parameters": -1},
+        {"parameter_equal": 0.5}, {"act": "hold"}, {"thin": 3},
+    ],
+)  # fmt: skip
+def test_numbers_with_which_the_test_would_mean_nothing_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        policy(traps=wrong)
+
+
+@pytest.mark.parametrize("odd", [{"probe_share": 0.0, "probe_urls": 0}, {"probe_s": 1e-6}, {"thin_tokens": 0}])
+def test_odd_numbers_that_are_allowed_work(odd):
+    assert row(news(*["near"] * 40), rules=policy(traps=odd))["action"] == BLOCKED
