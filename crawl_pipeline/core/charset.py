@@ -8,6 +8,7 @@ one of the Encoding Standard, in lower case.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from webencodings import Encoding, lookup
 
@@ -62,6 +63,7 @@ def codec(encoding: str) -> str:
     return str(found.codec_info.name) if found else "utf-8"
 
 
+@lru_cache(maxsize=64)
 def query_codec(encoding: str) -> str:
     """Return the Python codec for queries of a page in this encoding (Encoding 4.3, output encoding)."""
     return "utf-8" if encoding.startswith(("utf-16", "replacement")) else codec(encoding)

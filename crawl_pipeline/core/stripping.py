@@ -10,7 +10,7 @@ from which the main text can be made again.
 """
 
 from collections.abc import Sequence
-from itertools import compress, pairwise
+from itertools import chain, compress, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ def strip(
     lines = [text.split("\n") if text else [] for text in texts]
     counts = np.array([len(of_page) for of_page in lines])
     hashes, region = (np.frombuffer(b"".join(parts), kind) for parts, kind in ((blocks, "<u4"), (regions, "u1")))
-    sizes = np.fromiter((len(line) for of_page in lines for line in of_page), np.int64, len(hashes))
+    sizes = np.fromiter(map(len, chain.from_iterable(lines)), np.int64, len(hashes))
     bounds = np.concatenate([[0], np.cumsum(counts)])
     removed = _removed(hashes, region, bounds, templates)
     noise = removed | (region == HIDDEN) | _repeated(hashes, counts)

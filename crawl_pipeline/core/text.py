@@ -100,7 +100,7 @@ def _folded(text: str) -> list[str]:
         if space in text:
             text = text.replace(space, " ")
     # Most cuts hold nothing: between an end tag and the next one there is white space at the most.
-    lines = [line for cut in text.split(_CUT) if (line := cut.strip(" "))]
+    lines = filter(None, map(str.strip, text.split(_CUT)))
     return [" ".join(line.split()) if "  " in line else line for line in lines]
 
 
