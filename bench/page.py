@@ -147,16 +147,17 @@ def parts(pages: Pages) -> list[Step]:
     known = templates.add(templates.Counts(), [templates.distinct(of) for of in blocks], range(len(blocks)), 10, 0.01)
     mains = stripping.strip(texts, blocks, regions, [known.template()] * len(texts))["main"]
     tags = [markup.starts(body) for body in bodies]
-    marked = list(map(text.marked, bodies, tags))
+    initials = list(map(markup.initials, bodies, tags))
+    marked = list(map(text.marked, bodies, tags, initials))
     trees = [_parsed(body) for body in marked]
-    links = [(url, _gathered(tree, body)) for (url, body), tree in zip(pages, trees, strict=True)]
+    links = [(url, found) for (url, _), found in zip(pages, map(_gathered, trees, bodies, initials), strict=True)]
     return [
         ("parse with lexbor's defaults", lambda: [LexborHTMLParser(body) for body in bodies]),
         ("charset", lambda: [charset.sniff(body, None) for body in bodies]),
         ("markup check", lambda: list(map(_checked, bodies))),
-        ("marks of blocks", lambda: list(map(text.marked, bodies, tags))),
+        ("marks of blocks", lambda: list(map(_marked, bodies, tags))),
         ("parse with marks", lambda: [_parsed(body) for body in marked]),
-        ("elements", lambda: [_gathered(tree, body) for tree, body in zip(trees, bodies, strict=True)]),
+        ("elements", lambda: list(map(_gathered, trees, bodies, initials))),
         ("links, hashed", lambda: _linked(links)),
         ("text in blocks", lambda: [text.blocks_of(tree) for tree in trees]),
         ("hashes of body, text and blocks", lambda: [_hashed(*of) for of in zip(bodies, texts, strict=True)]),
@@ -186,8 +187,12 @@ def _visit(url: str, page: ReadPage) -> Visit:
     return Visit(0, Target(url, urls.url_hash(url), "link", 1, 0, None), "fetched", NOW, page=page)
 
 
-def _gathered(tree: LexborHTMLParser, body: bytes) -> elements.Found:
-    return elements.gather(tree, body, "benchbot", RULES.limits.links)
+def _marked(body: bytes, tags: markup.Positions) -> bytes:
+    return text.marked(body, tags, markup.initials(body, tags))
+
+
+def _gathered(tree: LexborHTMLParser, body: bytes, initials: markup.Pairs) -> elements.Found:
+    return elements.gather(tree, body, initials, "benchbot", RULES.limits.links)
 
 
 def _checked(body: bytes) -> None:

@@ -1,19 +1,24 @@
 """Find the elements of a page that lead somewhere or say something about it.
 
-One walk over the tree, references kept as written; resolving them is for the caller. Which element counts is
-decided here: the first base, the first title, a canonical link only from the head, a robots meta from
-anywhere, because an image in a head's noscript makes parsers close the head early. The same walk finds what is not
-read (scripts), what a page calls navigation, and what is advertising or hidden, for `core.text`. Invariant: a pure
-fragment is no reference, and each reference is kept once.
+One walk over the tree for the elements whose tags stand in the source, references kept as written; resolving them is
+for the caller. Which element counts is decided here: the first base, the first title, a canonical link only from the
+head, a robots meta from anywhere, because an image in a head's noscript makes parsers close the head early. The same
+walk finds what is not read (scripts), what a page calls navigation, and what is advertising or hidden, for `core.text`.
+Invariant: a pure fragment is no reference, and each reference is kept once.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
+from itertools import product
 from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
 from selectolax.lexbor import LexborCSSSelector, LexborHTMLParser, LexborNode
 
 from crawl_pipeline.core import directives, srcset
 from crawl_pipeline.core.directives import Wishes
+from crawl_pipeline.core.markup import Pairs
 from crawl_pipeline.core.text import ADVERTISING, HIDDEN, NAVIGATION, unmarked
 
 Kind = Literal["link", "canonical", "frame", "refresh", "alternate", "next", "image"]
@@ -21,7 +26,7 @@ Attributes = Mapping[str, str | None]
 
 # One selector for all pages: setting one up takes longer than the walk over a small page.
 _SELECTOR = LexborCSSSelector()  # type: ignore[no-untyped-call]
-_WANTED = "[href],meta,iframe,frame,title,script,style,noscript,nav,header,footer,aside"
+_WANTED = ("meta", "iframe", "frame", "title", "script", "style", "noscript", "nav", "header", "footer", "aside")
 # Names that sites give to what they are paid for. One walk for all: looking for such words in the source costs more.
 _SPONSORED = ".ad,.ads,.adsbygoogle,[class*=advert],[class*=sponsor]"
 _UNSHOWN = "[hidden],[style*='display:none']"
@@ -30,12 +35,30 @@ _UNSEEN = frozenset({"script", "style", "noscript"})
 # A header or footer of these is part of what they say (HTML 4.3.8).
 _OWN_HEADER = frozenset({"article", "main", "section", "blockquote", "td"})
 _MOST_REGIONS = 1_000
-_IMAGES = f"{_WANTED},img,source"
+_IMAGES = (*_WANTED, "img", "source")
 _SOURCES: Mapping[str, Kind] = {"iframe": "frame", "frame": "frame", "img": "image"}
 # Paid and user-made links carry their own words for the same wish.
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _MOST_LINK_ELEMENTS = 1_000
 _FEEDS = frozenset({"application/rss+xml", "application/atom+xml"})
+
+
+def _by_initials() -> npt.NDArray[np.uint16]:
+    """Of each pair of letters, as `markup.initials` gives them, which elements of _IMAGES it may begin, bit by bit."""
+    table = np.zeros(1 << 16, np.uint16)
+    for number, name in enumerate(_IMAGES):
+        for first, second in product(*((letter, letter.upper()) for letter in name[:2])):
+            table[ord(first) | ord(second) << 8] |= 1 << number
+    return table
+
+
+_BY_INITIALS = _by_initials()
+_ALL, _NO_PICTURES = (1 << len(_IMAGES)) - 1, (1 << len(_WANTED)) - 1
+
+
+@lru_cache(maxsize=1 << len(_IMAGES))
+def _selector(there: int) -> str:
+    return ",".join(["[href]", *(name for number, name in enumerate(_IMAGES) if there >> number & 1)])
 
 
 class Found:
@@ -74,14 +97,18 @@ class Found:
         self.regions: list[tuple[LexborNode, int]] = []
 
 
-def gather(tree: LexborHTMLParser, source: bytes, agent: str, most_links: int, *, images: bool = False) -> Found:
+def gather(
+    tree: LexborHTMLParser, source: bytes, initials: Pairs, agent: str, most_links: int, *, images: bool = False
+) -> Found:
     """Walk over a page; `agent` is our token in lower case, `most_links` bounds the references kept.
 
-    Pictures are references only if `images` says so.
+    initials: of its tags, by `markup`; pictures are references only if `images` says so.
     """
     found = Found()
     hrefs = found.hrefs
-    for node in _SELECTOR.find(_IMAGES if images else _WANTED, tree.root) if tree.root else ():
+    # Each name that is looked for costs a comparison per element; no element stands in a page without its tag.
+    there = int(np.bitwise_or.reduce(_BY_INITIALS.take(initials))) & (_ALL if images else _NO_PICTURES)
+    for node in _SELECTOR.find(_selector(there), tree.root) if tree.root else ():
         tag = node.tag or ""
         if tag in _UNSEEN:
             found.unseen.append(node)

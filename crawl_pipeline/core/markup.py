@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Positions = npt.NDArray[np.intp]
+Pairs = npt.NDArray[np.uint16]
 
 _LESS, _SLASH = ord("<"), ord("/")
 # Depth to which lexbor is cheap whatever the page holds; browsers nest no deeper than 512.
@@ -55,6 +56,14 @@ class Malformed(ValueError):
 def starts(body: bytes) -> Positions:
     """Give where tags may begin: the place of each `<`. The one pass over the bytes that others go by."""
     return np.flatnonzero(np.frombuffer(body, np.uint8) == _LESS)
+
+
+def initials(body: bytes, tags: Positions) -> Pairs:
+    """Give the first two letters of each tag's name, the second times 256 on the first; tags: its `starts`."""
+    octets = np.frombuffer(body + b"\0\0\0", np.uint8)
+    name = tags + (octets[1:].take(tags) == _SLASH)
+    pairs: Pairs = octets[1:].take(name) | octets[2:].take(name).astype(np.uint16) << 8
+    return pairs
 
 
 def check(body: bytes, tags: Positions) -> None:

@@ -97,9 +97,10 @@ def read(
     )
     tags = markup.starts(source)
     markup.check(source, tags)
+    initials = markup.initials(source, tags)
     # Without mutation events many options in a select take linear instead of quadratic time.
-    tree = LexborHTMLParser(marked(source, tags), options=LexborDocumentOptions.WO_EVENTS)
-    found = gather(tree, source, agent.lower(), limits.links, images=images)
+    tree = LexborHTMLParser(marked(source, tags, initials), options=LexborDocumentOptions.WO_EVENTS)
+    found = gather(tree, source, initials, agent.lower(), limits.links, images=images)
     base = _base(found.base, url)
     resolve = resolver(base, charset.query_codec(encoding))
     wishes = found.wishes.also(directives.from_header(x_robots_tag, agent))

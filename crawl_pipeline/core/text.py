@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawl_pipeline.core.markup import Positions
+from crawl_pipeline.core.markup import Pairs, Positions
 
 CONTENT, NAVIGATION, ADVERTISING, HIDDEN = range(4)
 """What a line stands in. Of several the innermost counts."""
 
 _CUT = "\f"
-_FORM_FEED, _SLASH = ord(_CUT), ord("/")
+_FORM_FEED = ord(_CUT)
 # Octets that no page of note holds.
 _UNUSED = [bytes([octet]) for octet in (*range(1, 9), *range(14, 27))]
 # Told by their first letters, in a quarter of the time that their names take: p, pre; div, dl, dt, dd; h1 to h6, hr,
@@ -53,17 +53,15 @@ def _beginnings() -> npt.NDArray[np.bool_]:
 _IS_BLOCK = _beginnings()
 
 
-def marked(source: bytes, tags: Positions) -> bytes:
-    """Mark in the source of a page where its blocks end; tags: its `markup.starts`."""
-    octets = np.frombuffer(source + b"\0\0\0", np.uint8)
-    name = tags + (octets[1:].take(tags) == _SLASH)
-    two = octets[1:].take(name) | octets[2:].take(name).astype(np.uint16) << 8
-    at = tags[_IS_BLOCK.take(two)]
+def marked(source: bytes, tags: Positions, initials: Pairs) -> bytes:
+    """Mark in the source of a page where its blocks end; tags, initials: as `markup` tells them."""
+    octets = np.frombuffer(source, np.uint8)
+    at = tags[_IS_BLOCK.take(initials)]
     mark = next((octet for octet in _UNUSED if octet not in source), None)
     if mark is None:
-        return np.insert(octets[: len(source)], at, _FORM_FEED).tobytes()
+        return np.insert(octets, at, _FORM_FEED).tobytes()
     # One octet for another in place, and then the quick replacement: half the time of an insertion.
-    changed = octets[: len(source)].copy()
+    changed = octets.copy()
     changed[at] = mark[0]
     return changed.tobytes().replace(mark, b"\f<")
 

@@ -1,11 +1,14 @@
 """A page gives its text, its links and its wishes, and hostile markup is refused."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawl_pipeline.core import directives, markup
 from crawl_pipeline.core.page import Limits, Link, Malformed, Page, read
+from crawl_pipeline.core.text import CONTENT, NAVIGATION
 from crawl_pipeline.core.urls import canonical
 
 URL = "https://h.example/d/p.html"
@@ -52,6 +55,23 @@ def test_every_kind_of_link_is_told_apart() -> None:
         ("frame", "/f"),
     }
     assert page.alternates == (("de", "https://h.example/de"),)
+
+
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.title])
+def test_elements_are_found_however_their_tags_are_spelled(case: Callable[[str], str]) -> None:
+    meta, title, style, nav, script, noscript = map(case, ("meta", "title", "style", "nav", "script", "noscript"))
+    aside, header, footer, frame = map(case, ("aside", "header", "footer", "iframe"))
+    image, source = map(case, ("image", "source"))
+    html = (
+        f"<{title}>T</{title}><{meta} http-equiv=refresh content='0;/r'><{style}>no</{style}><{nav}>menu</{nav}>"
+        f"<{script}>no</{script}><p>text</p><{noscript}>no</{noscript}><{image} src=/i><{source} srcset='/s 1x'>"
+        f"<{aside}>beside</{aside}><{header}>top</{header}><{footer}>foot</{footer}><{frame} src=/f></{frame}>"
+    )
+    page = read(html.encode(), "https://h.example/", images=True)
+    assert (page.title, page.text) == ("T", "menu\ntext\nbeside\ntop\nfoot")
+    assert page.regions == bytes([NAVIGATION, CONTENT, NAVIGATION, NAVIGATION, NAVIGATION])
+    kinds = {(link.kind, link.url.removeprefix("https://h.example")) for link in page.links}
+    assert kinds == {("refresh", "/r"), ("frame", "/f"), ("image", "/i"), ("image", "/s")}
 
 
 def test_the_first_base_counts_even_if_it_is_of_no_use() -> None:
