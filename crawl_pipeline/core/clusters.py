@@ -66,6 +66,10 @@ class _Crowded:
     head: int
 
 
+_Candidates = tuple[Places, Places]
+"""Texts and others that may be linked to them, pair by pair."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Pairs:
     """Texts and what they are linked to, with how like they are."""
@@ -294,17 +298,22 @@ class Clusters:
     # The rule, applied to the texts that a change may move.
 
     def _settle(self, moving: Places) -> pl.DataFrame:
-        """Let texts join or lead anew, and all that this moves, until nothing moves."""
+        """Let texts join or lead anew, and all that this moves, until nothing moves.
+
+        A text's candidates are looked up when it first moves: a search among all keys is what grows with the corpus.
+        """
+        pairs = self._candidates(moving)
         while True:
-            state = _greedy(moving, self.hashes, self._smaller(moving), self.head)
+            state = _greedy(moving, self.hashes, self._smaller(moving, pairs), self.head)
             heads = np.array([state[place][0] for place in moving.tolist()], np.int32)
             was_head, is_head = self.head[moving] == moving, heads == moving
             more = np.concatenate(
-                [self._members(moving[was_head & ~is_head]), self._larger(moving[is_head & ~was_head], moving)]
+                [self._members(moving[was_head & ~is_head]), self._larger(moving[is_head & ~was_head], moving, pairs)]
             )
             more = np.setdiff1d(more, moving)
             if not len(more):
                 return self._move(moving, heads, np.array([state[place][1] for place in moving.tolist()], np.float32))
+            pairs = _joined(pairs, self._candidates(more))
             moving = np.union1d(moving, more)
 
     def _move(self, moving: Places, heads: Places, like: npt.NDArray[np.float32]) -> pl.DataFrame:
@@ -320,16 +329,18 @@ class Clusters:
         ).with_columns(pl.when(pl.lit(pl.Series(has))).then("cluster_before"))  # fmt: skip
         return rows.filter(pl.Series(other)).select(list(CHANGED)).cast(CHANGED)
 
-    def _smaller(self, moving: Places) -> _Pairs:
+    def _smaller(self, moving: Places, pairs: _Candidates) -> _Pairs:
         """Links of these texts to smaller ones that lead, or that move themselves."""
-        of, to = self._candidates(moving)
+        of, to = pairs
         right = (self.hashes[to] < self.hashes[of]) & ((self.head[to] == to) | np.isin(to, moving))
         return self._linked(of[right], to[right])
 
-    def _larger(self, heads: Places, moving: Places) -> Places:
+    def _larger(self, heads: Places, moving: Places, pairs: _Candidates) -> Places:
         """Texts that new representatives take from others: those that led, and those that are more like them."""
-        of, to = self._candidates(heads, leading=True)
-        right = (self.hashes[to] > self.hashes[of]) & (self.head[to] != NOBODY) & ~np.isin(to, moving)
+        of, to = _joined(pairs, self._led_crowds(heads))
+        right = (
+            np.isin(of, heads) & (self.hashes[to] > self.hashes[of]) & (self.head[to] != NOBODY) & ~np.isin(to, moving)
+        )
         links = self._linked(of[right], to[right])
         led = self.head[links.to]
         better = (links.like > self.like[links.to]) | (
@@ -337,20 +348,20 @@ class Clusters:
         )
         return np.unique(links.to[(led == links.to) | better])
 
-    def _candidates(self, at: Places, leading: bool = False) -> tuple[Places, Places]:
+    def _candidates(self, at: Places) -> _Candidates:
         """Pairs of these texts and others that share a key; of a crowded key only those with its smallest text."""
         of, keys = self._keys(at)
         crowded = np.isin(keys, _crowded_keys(self.crowds))
         which, to = self.bands.find(keys[~crowded])
-        pairs = [(of[~crowded][which], to)]
-        for place, key in zip(of[crowded].tolist(), keys[crowded].tolist(), strict=True):
-            head = self.crowds[key].head
-            if not leading and head != place:
-                pairs.append((np.array([place], np.int32), np.array([head], np.int32)))
-            elif leading and head == place:
-                others = self._sharing(key, np.empty(0, np.int32))
-                pairs.append((np.full(len(others), place, np.int32), others))
-        return np.concatenate([of for of, _ in pairs]), np.concatenate([to for _, to in pairs])
+        heads = np.array([self.crowds[key].head for key in keys[crowded].tolist()], np.int32)
+        return _joined((of[~crowded][which], to), (of[crowded], heads))
+
+    def _led_crowds(self, heads: Places) -> _Candidates:
+        """Pairs of those of these texts that are the smallest of a crowded key, and all others that share it."""
+        leading = set(heads.tolist())
+        led = [(crowd.head, self._sharing(key, np.empty(0, np.int32)))
+               for key, crowd in self.crowds.items() if crowd.head in leading]  # fmt: skip
+        return _joined(*((np.full(len(others), head, np.int32), others) for head, others in led))
 
     def _linked(self, of: Places, to: Places) -> _Pairs:
         """Those of the pairs that are nearly the same."""
@@ -367,6 +378,11 @@ class Clusters:
         near = fingerprint.near(a, b).to_numpy()
         like = fingerprint.likeness(a.filter(near), b.filter(near))
         return _Pairs(of[near], to[near], like.fill_null(0.0).to_numpy().astype(np.float32))
+
+
+def _joined(*parts: _Candidates) -> _Candidates:
+    of, to = zip((np.empty(0, np.int32),) * 2, *parts, strict=True)
+    return np.concatenate(of), np.concatenate(to)
 
 
 def _greedy(moving: Places, hashes: Numbers, links: _Pairs, head: Places) -> dict[int, tuple[int, float]]:
