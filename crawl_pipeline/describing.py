@@ -78,7 +78,7 @@ class Templates:
 
     def is_noise(self, host: str, before: Blocks, now: Blocks) -> bool:
         """Whether two readings of a page differ, and in noise alone."""
-        if before is None or now is None or host not in self.rotation:
+        if before is None or now is None or before == now or host not in self.rotation:
             return False
         return rotation.equal(before, now, self.counts[host].template(), self.rotation[host].noise())
 
@@ -196,9 +196,10 @@ def _as_then(
 ) -> pl.DataFrame:  # fmt: skip
     """main_hash and main_sketch by the templates as they were: done again only for pages whose template has grown."""
     of_host = {host: len(known.taken_out(host)) for host in set(hosts)}
+    of_then = {(host, count): known.taken_out(host, count) for host, count in {*zip(hosts, at, strict=True)}}
     then = {}
     for place, (host, count) in enumerate(zip(hosts, at, strict=True)):
-        if count is not None and len(template := known.taken_out(host, count)) != of_host[host]:
+        if count is not None and len(template := of_then[host, count]) != of_host[host]:
             then[place] = template
     columns = now.select("main_hash", "main_sketch")
     if not then:
