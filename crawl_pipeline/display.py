@@ -329,7 +329,7 @@ def explained(console: Console, url: str, because: str, facts: Mapping[str, Any]
     console.print(f"[b]{escape(url)}[/]\n{escape(printable(because))}")
     for name, fact in facts.items():
         for row in fact if isinstance(fact, list) else [fact]:
-            text = in_words(row)
+            text = in_words(_telling(row) if name == "host" else row)
             if len(name) + 2 + len(text) > console.width:
                 text = "".join(
                     f"\n{HANGING}{line}" for line in _filled(PARTS.split(text), console.width - len(HANGING))
@@ -337,6 +337,11 @@ def explained(console: Console, url: str, because: str, facts: Mapping[str, Any]
             else:
                 text = f"  {text}"
             console.print(f"[dim]{name}[/]{escape(text)}")
+
+
+def _telling(row: object) -> object:
+    """Of a host's many counters those that are not nought; `--json` has all."""
+    return {key: part for key, part in row.items() if part not in (0, False)} if isinstance(row, dict) else row
 
 
 def _filled(parts: Sequence[str], width: int) -> list[str]:

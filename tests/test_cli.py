@@ -69,6 +69,8 @@ def test_explain_tells_why_with_facts(crawled) -> None:
     root, seed = crawled
 
     told = crawl(root, "explain", seed).output
+    assert "fetched_count" in told
+    assert "paused False" not in told, "what is nought is left out of a host's counters"
     unknown = crawl(root, "explain", "http://nowhere.test/x").output
     as_json = json.loads(crawl(root, "explain", seed, "--json").output)
 
