@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.from-lock
 
-.PHONY: help env crawl ui test test-thorough check docs screenshots bench corpus peers replayer lock clean
+.PHONY: help env crawl ui test test-thorough check docs screenshots bench corpus peers replayer store lock clean
 
 help:  ## what each target does
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,5 +65,8 @@ peers:  ## other crawlers, in an environment of their own, for bench.crawl and b
 replayer:  ## pywb, in an environment of its own, for the test that replays a WARC export
 	@test .pywb/.from-list -nt tests/pywb.txt || { $(PYTHON) -m venv .pywb && .pywb/bin/python -m pip install --quiet --disable-pip-version-check -r tests/pywb.txt && touch .pywb/.from-list; }
 
+store:  ## SeaweedFS, an S3 server, in an environment of its own, for the tests of a lake in S3
+	@test .store/.from-list -nt tests/store.txt || { $(PYTHON) -m venv .store && .store/bin/python -m pip install --quiet --disable-pip-version-check -r tests/store.txt && touch .store/.from-list; }
+
 clean:  ## remove what was made, the environment included
-	rm -rf $(VENV) .peers .pywb demo-lake build *.egg-info
+	rm -rf $(VENV) .peers .pywb .store demo-lake build *.egg-info

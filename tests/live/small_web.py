@@ -58,10 +58,15 @@ def prepared(web: loopback_web.Served, folder: Path) -> Path:
     """A lake with the web's seeds and a policy of short leases."""
     root = folder / "lake"
     lake = Lake.create(str(root), 4)
-    hosts = "\n".join(f'"{name}" = ["{addresses[0]}"]' for name, addresses in web.hosts.items())
-    (root / "policy.toml").write_text(POLICY.format(lease_s=LEASE_S, delay_s=DELAY_S, hosts=hosts))
+    (root / "policy.toml").write_text(policy(web))
     ordering.seed(lake, web.web.seeds, tag=None, now=datetime.now(UTC))
     return root
+
+
+def policy(web: loopback_web.Served) -> str:
+    """A policy of short leases, which knows where the web's hosts are."""
+    hosts = "\n".join(f'"{name}" = ["{addresses[0]}"]' for name, addresses in web.hosts.items())
+    return POLICY.format(lease_s=LEASE_S, delay_s=DELAY_S, hosts=hosts)
 
 
 def assert_polite(rows: list[access_log.Row]) -> None:
