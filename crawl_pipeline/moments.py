@@ -46,6 +46,11 @@ class Moment:
         """Every table there is, those of modules included."""
         return self.lake.tables
 
+    @property
+    def uneven(self) -> frozenset[str]:
+        """Tables some files of which may lack columns that were added later."""
+        return self.lake.uneven
+
     def files(self, table: str, /) -> list[str]:
         """Parquet files of a table then, rows of later rounds among them."""
         return self._then(table)["uri"].to_list()

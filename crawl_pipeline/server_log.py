@@ -44,6 +44,7 @@ class AsLake:
 
     frames: Mapping[str, pl.DataFrame]
     root: str = "memory://server"
+    uneven: frozenset[str] = frozenset()
 
     def files(self, table: str, /) -> list[str]:
         """None: the rows are in memory."""

@@ -37,9 +37,10 @@ def at(seconds: float) -> datetime:
 
 
 class Folder:
-    """Delta tables in a folder, with the four attributes that the views need of a lake."""
+    """Delta tables in a folder, with the attributes that the views need of a lake."""
 
     tables = TABLES
+    uneven = frozenset()
 
     def __init__(self, path: Path, rows: Rows) -> None:
         self.root = str(path)

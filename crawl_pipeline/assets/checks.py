@@ -56,6 +56,7 @@ class Part:
 
     frames: Mapping[str, pl.DataFrame]
     root: str = field(default="memory://")
+    uneven: frozenset[str] = frozenset()
 
     def files(self, table: str, /) -> list[str]:
         """None: the rows are in memory."""

@@ -57,6 +57,17 @@ def init(lake: str, buckets: int, agent: str | None, contact: str | None, policy
 
 
 @command()
+def upgrade(lake: str) -> None:
+    """Give a lake that an earlier version made the tables and columns of this one. Stop all workers first."""
+    absent = Lake.upgrade(lake, datetime.now(UTC))
+    for name in absent:
+        out.print(escape(f"added {name}"))
+    out.print(
+        escape(f"{len(absent)} were absent; {lake} is ready for this version" if absent else "nothing was absent")
+    )
+
+
+@command()
 @policy_file
 @as_json
 def doctor(lake: str, policy_path: Path | None, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -56,6 +56,8 @@ PROPERTIES = {
     "delta.checkpointInterval": "20",  # opening stays under 10 ms; at the default of 100 it was 38 ms
     "delta.enableExpiredLogCleanup": "false",  # never from a writer: delta-rs #3692
 }
+STATISTICS_OF, UNEVEN = "delta.dataSkippingStatsColumns", "crawl.uneven"
+"""Properties of a table: of which columns statistics are kept; whether some files lack columns that came later."""
 AFTER_COMMIT = PostCommitHookProperties(cleanup_expired_logs=False)
 HOPELESS = {
     errno.ENOSPC: "make room on its disk", errno.EDQUOT: "raise the quota or make room",
@@ -171,7 +173,7 @@ class DeltaTable:
         if self.exists():
             return False
         partitions = list(self.table.partitioned_by) or None
-        settings = PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(self._statistics())}
+        settings = PROPERTIES | {STATISTICS_OF: ",".join(self._statistics())}
         once = CommitProperties(max_commit_retries=0)  # tried again, it would add its rows to a table just made
         try:
             if rows is None:
@@ -197,33 +199,61 @@ class DeltaTable:
 
     def check(self) -> None:
         """Raise LakeMismatch unless the table is there with exactly the declared columns and partitions."""
+        if absent := self.absent():
+            raise LakeMismatch(
+                f"expected the table {self.table.name!r} at {self.uri} as this program makes it, found it without the "
+                f"columns {sorted(_fields(absent))}. An earlier version made this lake: `crawl upgrade` adds them"
+            )
+
+    def absent(self) -> list[deltalake.Field]:
+        """The declared columns that the table lacks; raise LakeMismatch if it differs in anything else."""
         try:
             opened = self._fresh()
         except TableNotFoundError:
             raise LakeMismatch(
-                f"expected the table {self.table.name!r} at {self.uri}, found none: "
-                "create a new lake, or use the program version that made this one"
+                f"expected the table {self.table.name!r} at {self.uri}, found none. An earlier version made this lake, "
+                "or somebody deleted it: `crawl upgrade` makes it, without rows"
             ) from None
         except DeltaError as trouble:
             raise LakeMismatch(f"table {self.table.name!r} at {self.uri} cannot be read: {trouble}") from trouble
-        expected, found = _fields(_delta_schema(self.table)), _fields(opened.schema())
-        if expected == found and opened.metadata().partition_columns == list(self.table.partitioned_by):
-            return
+        declared, found = _delta_schema(self.table).fields, {field.name: field for field in opened.schema().fields}
+        unknown = _fields(found.values()) - _fields(declared)
         parts, wanted = opened.metadata().partition_columns, list(self.table.partitioned_by)
+        absent = [field for field in declared if field.name not in found]
         wrong = [
-            f"absent are its columns {sorted(expected - found)}" if expected - found else "",
-            f"unknown are {sorted(found - expected)}" if found - expected else "",
+            f"unknown are its columns {sorted(unknown)}" if unknown else "",
             f"it is partitioned by {parts}, not by {wanted}" if parts != wanted else "",
         ]
-        raise LakeMismatch(
-            f"expected the table {self.table.name!r} at {self.uri} as this program makes it, found another: "
-            f"{'; '.join(filter(None, wrong))}. Another version made this lake: use that one, or begin a new lake"
-        )
+        if any(wrong):
+            wrong.append(f"absent are {sorted(_fields(absent))}" if absent else "")
+            raise LakeMismatch(
+                f"expected the table {self.table.name!r} at {self.uri} as this program makes it, found another: "
+                f"{'; '.join(filter(None, wrong))}. Another version made this lake: use that one, or begin a new lake"
+            )
+        return absent
+
+    def extend(self) -> list[str]:
+        """Add the declared columns that the table lacks, null in all its rows, in one commit; give their names."""
+        return self._repeated(self._extend)
+
+    def _extend(self) -> list[str]:
+        if absent := self.absent():
+            opened = self._fresh()
+            # The property first: killed in between, readers are only more careful than they must be.
+            opened.alter.set_table_properties({UNEVEN: "true"}, raise_if_not_exists=False)
+            opened.alter.add_columns(absent)
+            opened.alter.set_table_properties({STATISTICS_OF: ",".join(self._statistics())})
+        return [field.name for field in absent]
 
     def read(self, look: Callable[[deltalake.DeltaTable], Found], at: int | None = None) -> Found:
         """Give what `look` finds in the newest version, or in version `at`."""
         with self._lock:
             return look(self._at(at))
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some of its files may lack columns that were added later."""
+        return self.read(lambda opened: UNEVEN in opened.metadata().configuration)
 
     def live(self, at: int | None = None) -> pl.DataFrame:
         """Live files: uri, rows, size, partition values, range of `round`, and the first host of tables with parts."""
@@ -289,7 +319,7 @@ class DeltaTable:
         partitions = {name: self.table.schema[name] for name in self.table.partitioned_by}
         return pl.scan_parquet(
             live["uri"].to_list(), glob=False, storage_options=self._options or None, schema=self.table.schema,
-            hive_partitioning=bool(partitions), hive_schema=partitions or None,
+            hive_partitioning=bool(partitions), hive_schema=partitions or None, missing_columns="insert",
         ).select(self.table.column_names)  # fmt: skip
 
     def dataset(self, partitions: list[tuple[str, str, str]] | None = None) -> ds.Dataset:
@@ -418,5 +448,5 @@ def _delta_schema(table: Table) -> deltalake.Schema:
     return deltalake.Schema.from_arrow(table.empty().to_arrow().schema)
 
 
-def _fields(schema: deltalake.Schema) -> set[str]:
-    return {f"{column.name} {column.type}" for column in schema.fields}
+def _fields(fields: Iterable[deltalake.Field]) -> set[str]:
+    return {f"{field.name} {field.type}" for field in fields}

@@ -123,6 +123,25 @@ class Lake:
             tables[table.name].check()
         return cls(root, tables, layouts.at(tables["rounds"]).buckets, opener)
 
+    @classmethod
+    def upgrade(
+        cls,
+        root: str,
+        now: datetime,
+        storage_options: Mapping[str, str] | None = None,
+        backoff: Backoff | None = None,
+    ) -> list[str]:
+        """Give a lake that an earlier version made the tables and columns of this one; say which were absent.
+
+        What was stored stays as it is: columns that came later are null in it. Can be killed and repeated. Raise
+        LeaseHeld while a worker holds a bucket, LakeMismatch where more differs than what is absent.
+        """
+        tables = _tables(_opener(root, storage_options, backoff))
+        if not tables["leases"].exists():
+            raise LakeMissing(f"expected a lake at {root}, found none: name another with --lake")
+        leases.expect_none_held(tables["leases"], now)
+        return [name for table in tables.values() for name in _upgraded(table)]
+
     @property
     def tables(self) -> Mapping[str, Table]:
         """Every table by name, those of modules included."""
@@ -140,6 +159,11 @@ class Lake:
         declaring.declare(self._tables["module_tables"], tables)
         for table in tables.values():
             self._tables[table.name].check()
+
+    @property
+    def uneven(self) -> frozenset[str]:
+        """Tables some files of which may lack columns that were added later."""
+        return frozenset(name for name, opened in self._tables.items() if opened.uneven)
 
     @property
     def layout(self) -> Layout:
@@ -445,6 +469,10 @@ def _opener(root: str, options: Mapping[str, str] | None, backoff: Backoff | Non
     _refuse_unsafe(given if "://" not in root else {**os.environ, **given})
     base = root.rstrip("/") if "://" in root else _folder(root)
     return lambda table: DeltaTable(base, table, given, backoff or Backoff())
+
+
+def _upgraded(table: DeltaTable) -> list[str]:
+    return [table.table.name] if table.create() else [f"{table.table.name}.{name}" for name in table.extend()]
 
 
 def _tables(opener: Callable[[Table], DeltaTable]) -> dict[str, DeltaTable]:

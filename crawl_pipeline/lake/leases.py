@@ -127,6 +127,16 @@ def release(leases: DeltaTable, lease: Lease) -> None:
     leases.commit(decide)
 
 
+def expect_none_held(leases: DeltaTable, now: datetime) -> None:
+    """Raise LeaseHeld if anybody holds a bucket."""
+    held = leases.read(lambda opened: rows_of(leases, opened)).filter(
+        ~pl.col("released") & (pl.col("deadline_at") > now)
+    )
+    if not held.is_empty():
+        last = held.sort("deadline_at").row(-1, named=True)
+        raise LeaseHeld(held["bucket"].to_list(), last["worker"], last["deadline_at"])
+
+
 def extend(leases: DeltaTable, count: int) -> None:
     """Add free rows, so that there is one for each of so many buckets; nobody can claim beyond the lake's own count.
 

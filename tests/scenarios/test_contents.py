@@ -267,6 +267,7 @@ class DropsDoubles:
 
     def __init__(self, lake: Lake, looks: int) -> None:
         self._lake, self._left, self.root, self.tables = lake, looks, lake.root, lake.tables
+        self.uneven = lake.uneven
 
     def files(self, table: str) -> list[str]:
         found = self._lake.files(table)

@@ -191,6 +191,7 @@ class Far:
 
     def __init__(self, lake: Lake) -> None:
         self.root, self.tables, self.dataset = f"s3:/{lake.root}", lake.tables, lake.dataset
+        self.uneven = lake.uneven
 
     def files(self, table: str) -> list[str]:
         raise AssertionError(f"files of {table} are not to be opened by name")
