@@ -43,6 +43,8 @@ LONGEST = 60
 """Characters of a name."""
 BOTH = "&"
 """Between the names of two parameters that are judged as one."""
+MOST_NAMES = 16
+"""Parameters of a URL up to which it makes trials: each is kept with the URL without it, which costs the square."""
 MOST_FOR_BOTH = 4
 """Parameters of a URL up to which two of them are judged together: of more there are too many choices."""
 HELD = "differs in a parameter that does not matter"
@@ -133,8 +135,10 @@ def content(hashes: Iterable[int | None]) -> Content:
 
 
 def without_each(url: str) -> list[tuple[str, str]]:
-    """Each parameter of a canonical URL, and each two of few, and the URL without them."""
+    """Each parameter of a canonical URL of at most MOST_NAMES, each two of few, and the URL without them."""
     names = [name for name in _names(url) if name and len(name) <= LONGEST]
+    if len(names) > MOST_NAMES:
+        return []
     both = combinations(sorted(names), 2) if len(names) <= MOST_FOR_BOTH else ()
     return [(name, without(url, [name])) for name in names] + [(BOTH.join(two), without(url, two)) for two in both]
 
@@ -154,7 +158,8 @@ def bare(url: str, dropped: Iterable[str]) -> str:
 def without(url: str, names: Iterable[str]) -> str:
     """A canonical URL without some parameters; what is left stays as it is spelled."""
     path, mark, query = url.partition("?")
-    kept = [part for part in query.split("&") if part.partition("=")[0] not in set(names)] if mark else []
+    gone = frozenset(names)
+    kept = [part for part in query.split("&") if part.partition("=")[0] not in gone] if mark else []
     return f"{path}?{'&'.join(kept)}" if kept else path
 
 

@@ -37,6 +37,7 @@ _SPACES = (
 _OF_ASCII = 8
 # No page has these, and no white space is made of them.
 _OPEN, _CLOSE = "\x01", "\x02"
+_OPENED = {f"{_OPEN}{region}": region for region in (NAVIGATION, ADVERTISING, HIDDEN)}
 _REGIONS = {"nav": NAVIGATION, "header": NAVIGATION, "footer": NAVIGATION, "aside": NAVIGATION}
 
 
@@ -108,8 +109,8 @@ def _told(lines: list[str]) -> tuple[list[str], bytes]:
     of_kept = bytearray()
     open_ = [CONTENT]
     for line in lines:
-        if line[0] == _OPEN and line[1:].isdecimal():
-            open_.append(int(line[1:]) & 3)
+        if (region := _OPENED.get(line)) is not None:
+            open_.append(region)
         elif line == _CLOSE:
             if len(open_) > 1:
                 open_.pop()

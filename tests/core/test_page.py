@@ -231,3 +231,12 @@ def test_white_space_of_any_kind_is_folded(space: str) -> None:
 def test_a_page_with_every_octet_is_cut_into_the_same_lines() -> None:
     odd = bytes(range(1, 32))
     assert read(b"<p>one<div>two</div><P>three <!--" + odd + b"-->four", URL).text == "one\ntwo\nthree four"
+
+
+def test_a_page_that_writes_the_marks_of_regions_itself_is_read() -> None:
+    page = _read(f"<p>one<p>&#1;{'9' * 5000}<p>&#1;7<p>&#1;&sup2;<nav>two</nav><p>&#2;<p>three")
+
+    assert page.text.split("\n")[0] == "one"
+    assert page.text.split("\n")[-2:] == ["two", "three"]
+    assert page.regions[-2:] == bytes([NAVIGATION, CONTENT])
+    assert len(page.regions) == page.text.count("\n") + 1

@@ -142,3 +142,13 @@ def test_two_together_are_left_out_where_a_url_has_both_only():
     assert parameters.bare("http://a.test/p?sid=1&id=2&sum=3", ["sid&sum"]) == "http://a.test/p?id=2"
     assert parameters.bare("http://a.test/p?sid=1&id=2", ["sid&sum"]) == "http://a.test/p?sid=1&id=2"
     assert parameters.bare("http://a.test/p?sid=1&id=2&sum=3", ["sid", "id&sum"]) == "http://a.test/p"
+
+
+def test_a_url_of_hundreds_of_parameters_makes_no_trial_and_is_not_kept_once_for_each():
+    many = [f"a{number}=1" for number in range(parameters.MOST_NAMES + 1)]
+    known = Known(100)
+    known.add(f"http://a.test/p?{'&'.join(many)}", (7,))
+
+    assert not known.variants
+    assert len(parameters.without_each(f"http://a.test/p?{'&'.join(many[1:])}")) == parameters.MOST_NAMES
+    assert parameters.bare(f"http://a.test/p?{'&'.join(many)}", ["a0"]) == f"http://a.test/p?{'&'.join(many[1:])}"
