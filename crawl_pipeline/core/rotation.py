@@ -95,12 +95,13 @@ class Rotation:
                 one.came, one.went, one.stayed = one.came // 2, one.went // 2, one.stayed // 2
             self.moves = {block: one for block, one in self.moves.items() if one.since or one.came or one.went}
         if len(self.moves) > MOST:
-            often = sorted(self.moves, key=lambda block: (-bool(self.moves[block].since), -self._seen(block), block))
-            self.moves = {block: self.moves[block] for block in often[:MOST]}
+            self.moves = {block: self.moves[block] for block in sorted(self.moves, key=self._place)[:MOST]}
         return found
 
-    def _seen(self, block: int) -> int:
-        return self.moves[block].came + self.moves[block].went
+    def _place(self, block: int) -> tuple[bool, int, int, int]:
+        # What rotates is counted no more: by its counts it would make room for what came to rotate after it.
+        one = self.moves[block]
+        return not one.since, one.since, -one.came - one.went, block
 
 
 def sequence(text: str, blocks: bytes, removed: Sequence[int]) -> list[int] | None:

@@ -78,3 +78,7 @@ def test_of_a_host_few_blocks_are_kept_and_those_that_rotate_stay():
     assert len(known.moves) <= MOST
     assert known.noise().tolist() == [AD]
     assert not len(known.noise(at=99))
+    many = list(range(20_000, 20_000 + 2 * MOST))
+    known.add([(many, []), ([], many)] * 4, pages=200)
+    assert len(known.moves) == MOST
+    assert AD in known.noise(), "what rotates does not make room for what came to rotate after it"
