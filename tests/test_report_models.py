@@ -26,6 +26,8 @@ from crawl_pipeline.lake import Lake
 NOW = datetime.now(UTC)
 PAST, TOMORROW, LATER = NOW - timedelta(days=3), NOW + timedelta(hours=20), NOW + timedelta(days=9)
 WAITING = 120
+TOLD = 0.05
+"""Days by which an age may be off: these rows are made when tests are collected, and read up to an hour later."""
 Row = dict[str, Any]
 RULES = Policy.model_validate({"agent": {"name": "ExampleBot", "contact": "https://example.org/"},
                                "budget": {"fetches_per_host_day": 900}})  # fmt: skip
@@ -50,7 +52,7 @@ HOST_ROWS = [
     host("closed.test", robots=robots("disallow_all", TOMORROW)),
     host("closed-once.test", robots=robots("disallow_all", PAST)),
     host("half-closed.test", robots=robots("disallow_all", LATER) + robots("rules", LATER)),
-    host("fine.test", robots=robots("rules", LATER), next_allowed_at=NOW + timedelta(minutes=9)),
+    host("fine.test", robots=robots("rules", LATER), next_allowed_at=NOW + timedelta(hours=9)),
     host("f.test", day=NOW.date(), day_count=7),
 ]
 
@@ -144,11 +146,11 @@ def test_freshness_is_that_of_a_change_rate_that_is_not_known_for_certain(found)
 
     # Shapes 0.4 + 1.6 = 2 and 0.4 + 0.6 = 1, means 0.5 and 0.25 a day, so scales of 4 days: (1 + 4 / 4) ^ -2 = 1 / 4
     # with an importance of 0.75, (1 + 4 / 4) ^ -1 = 1 / 2 with one of 0.25 x 0.5.
-    assert whole["expected_freshness"] == pytest.approx((0.75 / 4 + 0.125 / 2) / 0.875, abs=1e-3)
+    assert whole["expected_freshness"] == pytest.approx((0.75 / 4 + 0.125 / 2) / 0.875, abs=1e-2)
     assert whole["page_count"] == 2  # the sitemap is not stored
     assert whole["useful_share"] == 1 / 4
-    assert whole["median_age_days"] == pytest.approx(4, abs=0.01)
-    assert whole["lag_p95_days"] == pytest.approx(0.95 * 3, abs=0.01)
+    assert whole["median_age_days"] == pytest.approx(4, abs=TOLD)
+    assert whole["lag_p95_days"] == pytest.approx(0.95 * 3, abs=TOLD)
 
 
 def test_the_funnel_and_the_cost_of_a_page_count_each_url_once(found):
@@ -187,8 +189,8 @@ def test_freshness_is_told_by_seed_list_too(found):
     fresh = {row["tag"]: row for row in found["seed_list_freshness"].iter_rows(named=True)}
 
     assert list(fresh) == ["all pages", "docs", "no tag"]
-    assert fresh["docs"]["expected_freshness"] == pytest.approx(1 / 4, abs=1e-3)
-    assert fresh["no tag"]["expected_freshness"] == pytest.approx(1 / 2, abs=1e-3)
+    assert fresh["docs"]["expected_freshness"] == pytest.approx(1 / 4, abs=1e-2)
+    assert fresh["no tag"]["expected_freshness"] == pytest.approx(1 / 2, abs=1e-2)
 
 
 def test_robots_that_cannot_be_read_for_days_are_an_alarm_until_they_can(found):

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from crawl_pipeline import corpus, display, duplicates, moments, reports
 from crawl_pipeline.cli import main
+from crawl_pipeline.commands import common
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.tables import ORDERS
 from crawl_pipeline.testing import Host
@@ -76,7 +77,7 @@ def table(connection: Any, sql: str) -> str:
 def typed(crawl: Crawl, line: str) -> str:
     """What a command prints that stands after a `$ crawl `."""
     arguments = shlex.split(line.removeprefix("$ crawl "))
-    done = CliRunner(env={"COLUMNS": str(WIDE)}).invoke(main, ["--lake", crawl.lake.root, *arguments])
+    done = CliRunner().invoke(main, ["--lake", crawl.lake.root, *arguments])
     assert done.exit_code == 0, done.output
     return _bare(done.stdout)
 
@@ -87,6 +88,7 @@ def _bare(text: str) -> str:
 
 def test_every_query_of_the_page_gives_what_stands_below_it(crawl, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(common.out, "width", WIDE)
     text = PAGE.read_text(encoding="utf-8")
     last = moments.of(crawl.lake, round=int(crawl.rows("rounds")["round"].max()))
     with reports.connect(last) as connection:
