@@ -7,8 +7,9 @@ from crawls import DAY, NOON, Crawl, policy
 
 from crawl_pipeline.testing import Host
 from crawl_pipeline.testing.sites import Answer, Request, html, robots, routes, tree
+from tests.effort import times
 
-DAYS, A_DAY = 5, 24
+DAYS, A_DAY = times(4, 8), 24
 
 
 def words(name: str) -> str:

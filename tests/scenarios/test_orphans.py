@@ -11,6 +11,7 @@ from crawl_pipeline import maintenance, ordering, past, reports
 from crawl_pipeline.maintenance import Maintained
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import html, plain, redirect, robots, robots_text, routes, validated
+from tests.effort import long
 
 LONGEST = 30 * DAY
 RULES = policy(recrawl={"first_s": DAY, "longest_s": LONGEST})
@@ -86,6 +87,7 @@ def test_an_orphan_that_is_gone_is_gone(tmp_path):
     assert crawl.url(PAGE)["status"] == "gone"
 
 
+@long
 def test_a_link_that_comes_back_makes_it_a_page_like_others(tmp_path):
     crawl = a_site(tmp_path, {"/": linking(["/page"], [], ["/page"]), "/page": html("P")})
     day_after_day(crawl, 2)

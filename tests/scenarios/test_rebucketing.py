@@ -113,6 +113,7 @@ def test_a_crawl_whose_buckets_double_and_halve_again_asks_and_stores_what_an_un
     assert crawl.lake.leases().height == 16
 
 
+@long
 @pytest.mark.parametrize("steps", [[1, 16, 2]])
 def test_any_power_of_two_can_be_reached_at_once(tmp_path, undisturbed, steps):
     crawl = busy(tmp_path)
@@ -258,6 +259,7 @@ def test_rows_of_buckets_that_are_no_more_are_swept_and_joined(tmp_path):
     crawl.check()
 
 
+@long
 def test_a_wait_that_a_host_asked_for_and_its_share_of_the_day_move_with_it(tmp_path):
     told: list[float] = []
 
