@@ -72,6 +72,7 @@ def test_a_released_pattern_is_crawled_on_and_only_drawn_seldom_when_it_repeats_
     crawl.check()
 
 
+@long
 def test_what_is_known_of_patterns_moves_with_its_host(tmp_path):
     crawl = Crawl(tmp_path, with_calendar(3)).seed("http://a.test/")
     crawl.work(seconds=600)

@@ -92,6 +92,7 @@ def same(crawl: Crawl, undisturbed: Crawl) -> None:
     assert all(rest >= 3 - ALMOST for rest in crawl.web.rests_s(HOSTS[1]))
 
 
+@long
 def test_a_crawl_whose_buckets_double_and_halve_again_asks_and_stores_what_an_undisturbed_one_does(
     tmp_path, undisturbed
 ):

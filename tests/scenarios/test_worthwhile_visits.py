@@ -9,6 +9,7 @@ from crawls import DAY, NOON, Crawl, policy
 from crawl_pipeline import explaining, freshness
 from crawl_pipeline.testing import Host, site
 from crawl_pipeline.testing.sites import Answer, Request, Site, html, robots, routes, tree
+from tests.effort import long
 
 DAILY = {"first_s": DAY, "shortest_s": 3_600.0, "gone_s": [DAY, 2 * DAY]}
 VISITS = 8
@@ -94,6 +95,7 @@ def test_news_manuals_liars_clocks_and_pages_that_come_back_are_visited_as_they_
     crawl.check()
 
 
+@long
 def test_a_budget_bounds_what_is_asked_in_a_day_and_the_price_says_what_a_visit_must_be_worth(tmp_path):
     rules = policy(recrawl=DAILY, budget={"fetches_per_day": 12})
     crawl = Crawl(tmp_path, Host("a.test", robots(tree(30), "")), site("b.test", pages=3), rules=rules)
