@@ -14,7 +14,7 @@ from crawl_pipeline.sensors import work
 from crawl_pipeline.testing import site
 from crawl_pipeline.testing.shapes import calendar
 from crawl_pipeline.testing.sites import Answer, Host, Request, html, robots, routes
-from tests.effort import some
+from tests.effort import long, some
 
 FEW = {"trust_first": 8, "trust_first_share": 0.0, "trust_growth": 3.0}
 OPEN = {"follow": "everywhere", "sitemaps": False}
@@ -96,6 +96,7 @@ def test_a_trap_whose_pages_say_the_same_stays_at_its_first_share(tmp_path):
     crawl.check()
 
 
+@long
 def test_a_calendar_without_end_gets_what_its_texts_earn_and_never_more_than_the_budget(tmp_path):
     crawl = crawl_of(tmp_path, Host("cal.test", robots(calendar(""), "")), urls_per_host=40, trust_growth=0.5)
 

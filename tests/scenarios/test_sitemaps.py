@@ -113,6 +113,7 @@ def test_a_sitemap_that_names_the_same_has_not_changed_whatever_its_bytes(tmp_pa
     assert told.select("visit_count", "change_count").row(0) == (3, 0)
 
 
+@long
 def test_a_sitemap_that_is_no_longer_named_is_let_go_with_what_it_named_and_read_again_once_it_is(tmp_path):
     index, part, page = MAP, "http://a.test/part.xml", "http://a.test/page"
     pages = {
