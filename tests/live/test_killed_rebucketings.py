@@ -12,6 +12,7 @@ import polars as pl
 from crawl_pipeline.core import urls
 from crawl_pipeline.core.tables import FRONTIER, HOSTS, ROUNDS
 from crawl_pipeline.lake import Lake
+from tests.effort import long
 
 LEASE_S = 1.0
 HOSTS_, URLS = 60, 6_000
@@ -28,6 +29,7 @@ total_s = 0.3
 """
 
 
+@long
 def test_a_rebucketing_that_is_killed_again_and_again_loses_and_doubles_nothing_and_ends(tmp_path: Path) -> None:
     """Killed as it says that a step begins, a little later each time, until nothing stops it."""
     root = prepared(tmp_path)

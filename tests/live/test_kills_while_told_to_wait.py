@@ -110,7 +110,6 @@ def test_a_committed_retry_after_is_kept_across_a_kill_whether_seconds_or_a_date
         assert len(starts(web, host)) == 4
 
 
-@long
 def test_an_uncommitted_retry_after_is_lost_but_the_host_rests_until_the_lease_is_over_and_its_gap(
     tmp_path: Path,
 ) -> None:
