@@ -1,4 +1,4 @@
-"""The commands that make a lake, check it and keep it: init, doctor, maintain, rebucket, duplicates."""
+"""The commands that make a lake, check it and keep it: init, upgrade, doctor, maintain, rebucket, duplicates."""
 
 import json
 import secrets

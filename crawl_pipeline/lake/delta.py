@@ -212,7 +212,7 @@ class DeltaTable:
         except TableNotFoundError:
             raise LakeMismatch(
                 f"expected the table {self.table.name!r} at {self.uri}, found none. An earlier version made this lake, "
-                "or somebody deleted it: `crawl upgrade` makes it, without rows"
+                "and `crawl upgrade` makes it, without rows; or somebody deleted it: then put it back"
             ) from None
         except DeltaError as trouble:
             raise LakeMismatch(f"table {self.table.name!r} at {self.uri} cannot be read: {trouble}") from trouble
@@ -233,16 +233,17 @@ class DeltaTable:
         return absent
 
     def extend(self) -> list[str]:
-        """Add the declared columns that the table lacks, null in all its rows, in one commit; give their names."""
+        """Add the declared columns that the table lacks, null in all its rows; give their names. Can be repeated."""
         return self._repeated(self._extend)
 
     def _extend(self) -> list[str]:
-        if absent := self.absent():
-            opened = self._fresh()
+        absent, statistics = self.absent(), ",".join(self._statistics())
+        if absent:
             # The property first: killed in between, readers are only more careful than they must be.
-            opened.alter.set_table_properties({UNEVEN: "true"}, raise_if_not_exists=False)
-            opened.alter.add_columns(absent)
-            opened.alter.set_table_properties({STATISTICS_OF: ",".join(self._statistics())})
+            self._fresh().alter.set_table_properties({UNEVEN: "true"}, raise_if_not_exists=False)
+            self._fresh().alter.add_columns(absent)
+        if self._fresh().metadata().configuration.get(STATISTICS_OF) != statistics:
+            self._fresh().alter.set_table_properties({STATISTICS_OF: statistics}, raise_if_not_exists=False)
         return [field.name for field in absent]
 
     def read(self, look: Callable[[deltalake.DeltaTable], Found], at: int | None = None) -> Found:

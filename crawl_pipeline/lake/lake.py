@@ -139,6 +139,11 @@ class Lake:
         tables = _tables(_opener(root, storage_options, backoff))
         if not tables["leases"].exists():
             raise LakeMissing(f"expected a lake at {root}, found none: name another with --lake")
+        if not tables["rounds"].exists():
+            raise LakeMismatch(
+                f"expected the table 'rounds' at {tables['rounds'].uri}, found none: every version has it, and without "
+                "it nothing that was stored counts; put it back"
+            )
         leases.expect_none_held(tables["leases"], now)
         return [name for table in tables.values() for name in _upgraded(table)]
 

@@ -5,6 +5,7 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
+import deltalake
 import pyarrow.parquet as pq
 import pytest
 from crawls import DAY, NOON, Crawl, policy
@@ -75,6 +76,24 @@ def test_a_lake_of_before_is_refused_then_upgraded_and_the_crawl_goes_on(crawl):
     crawl.work()
     crawl.check()
     assert crawl.rows("change_frequency")["visit_count"].to_list() == [2] * PAGES
+
+
+def test_an_upgrade_that_was_killed_before_its_last_step_ends_what_it_began(crawl):
+    Lake.upgrade(crawl.lake.root, LATER)
+    kept = "delta.dataSkippingStatsColumns"
+    table = deltalake.DeltaTable(f"{crawl.lake.root}/hosts")
+    whole = table.metadata().configuration[kept]
+    table.alter.set_table_properties({kept: "host"})
+
+    assert Lake.upgrade(crawl.lake.root, LATER) == []
+    assert deltalake.DeltaTable(f"{crawl.lake.root}/hosts").metadata().configuration[kept] == whole
+
+
+def test_without_its_rounds_a_lake_is_not_upgraded(crawl):
+    shutil.rmtree(Path(crawl.lake.root, "rounds"))
+
+    with pytest.raises(LakeMismatch, match="put it back"):
+        Lake.upgrade(crawl.lake.root, LATER)
 
 
 def test_a_lake_is_not_upgraded_while_a_worker_holds_a_bucket(crawl):
